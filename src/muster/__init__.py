@@ -1,0 +1,5 @@
+"""Muster launches machine-learning jobs."""
+
+from muster._version import __version__
+
+__all__ = ["__version__"]

@@ -1,0 +1,1 @@
+"""What things are, and the rules about them. Pure: no I/O, no framework."""

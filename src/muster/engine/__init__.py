@@ -1,0 +1,1 @@
+"""Adapters to whatever starts processes, behind one small interface (`muster.engine.port`)."""

@@ -1,0 +1,1 @@
+"""Processes on this machine: whole GPUs by count, all members or none."""
