@@ -138,7 +138,9 @@ class NotSignedIn(MusterError):
     status = 401
     title = "Not signed in"
 
-    def __init__(self, detail: str = "This server wants an API key, and none that is valid was sent.") -> None:
+    def __init__(
+        self, detail: str = "This server wants an API key, and none that is valid was sent."
+    ) -> None:
         super().__init__(detail, hint="Run `muster login`, or set MUSTER_API_KEY.")
 
 
@@ -157,7 +159,8 @@ class NotFound(MusterError):
         near = nearest(name, known)
         super().__init__(
             f"There is no {what} {name!r}.",
-            hint=hint or (f"Did you mean {near!r}?" if near else f"`muster {what} list` shows what there is."),
+            hint=hint
+            or (f"Did you mean {near!r}?" if near else f"`muster {what} list` shows what there is."),
             facts={"what": what, "name": name, "nearest": near},
         )
 

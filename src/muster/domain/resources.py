@@ -115,9 +115,7 @@ class Resources:
         )
 
     def __mul__(self, times: int) -> Resources:
-        return Resources(
-            millicpus=self.millicpus * times, memory=self.memory * times, gpus=self.gpus * times
-        )
+        return Resources(millicpus=self.millicpus * times, memory=self.memory * times, gpus=self.gpus * times)
 
     def fits_in(self, room: Resources) -> bool:
         return not self.short_of(room)

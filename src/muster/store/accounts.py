@@ -1,0 +1,140 @@
+"""Users, entities, members, projects and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, func, insert, null, select, update
+
+from muster.domain.access import KeyKind, Role
+from muster.store.schema import AnyRow, entities, keys, members, projects, users
+
+
+@dataclass(frozen=True, kw_only=True)
+class User:
+    name: str
+    admin: bool
+    default_entity: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entity:
+    name: str
+    kind: str  #: user or team
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """What is known of a key; the key itself is nowhere."""
+
+    id: str
+    kind: KeyKind
+    user: str
+    entity: str | None
+    label: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+    def valid(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def add_user(conn: Connection, user: User) -> None:
+    conn.execute(insert(users).values(**user.__dict__))
+
+
+def find_user(conn: Connection, name: str) -> User | None:
+    row = conn.execute(select(users).where(users.c.name == name)).one_or_none()
+    return User(**row._mapping) if row else None
+
+
+def all_users(conn: Connection) -> list[User]:
+    return [User(**row._mapping) for row in conn.execute(select(users).order_by(users.c.name))]
+
+
+def count_users(conn: Connection) -> int:
+    return conn.execute(select(func.count()).select_from(users)).scalar_one()
+
+
+def add_entity(conn: Connection, entity: Entity) -> None:
+    conn.execute(insert(entities).values(**entity.__dict__))
+
+
+def find_entity(conn: Connection, name: str) -> Entity | None:
+    row = conn.execute(select(entities).where(entities.c.name == name)).one_or_none()
+    return Entity(**row._mapping) if row else None
+
+
+def list_entities(conn: Connection, names: Sequence[str] | None) -> list[Entity]:
+    query = select(entities).order_by(entities.c.name)
+    if names is not None:
+        query = query.where(entities.c.name.in_(names))
+    return [Entity(**row._mapping) for row in conn.execute(query)]
+
+
+def set_role(conn: Connection, entity: str, user: str, role: Role) -> None:
+    drop_member(conn, entity, user)
+    conn.execute(insert(members).values(entity=entity, user=user, role=role.value))
+
+
+def drop_member(conn: Connection, entity: str, user: str) -> bool:
+    where = (members.c.entity == entity) & (members.c.user == user)
+    return bool(conn.execute(delete(members).where(where)).rowcount)
+
+
+def roles_of(conn: Connection, user: str) -> dict[str, Role]:
+    rows = conn.execute(select(members.c.entity, members.c.role).where(members.c.user == user))
+    return {row.entity: Role(row.role) for row in rows}
+
+
+def members_of(conn: Connection, entity: str) -> dict[str, Role]:
+    rows = conn.execute(
+        select(members.c.user, members.c.role).where(members.c.entity == entity).order_by(members.c.user)
+    )
+    return {row.user: Role(row.role) for row in rows}
+
+
+def ensure_project(conn: Connection, entity: str, name: str, *, at: datetime) -> None:
+    known = conn.execute(select(projects.c.name).where(projects.c.entity == entity, projects.c.name == name))
+    if known.first() is None:
+        conn.execute(insert(projects).values(entity=entity, name=name, created_at=at))
+
+
+def add_key(conn: Connection, key: Key, *, digest: str) -> None:
+    conn.execute(insert(keys).values(**{**key.__dict__, "kind": key.kind.value}, hash=digest))
+
+
+def find_key_by_digest(conn: Connection, digest: str) -> Key | None:
+    row = conn.execute(select(keys).where(keys.c.hash == digest)).one_or_none()
+    return _key(row) if row else None
+
+
+def find_key(conn: Connection, key_id: str) -> Key | None:
+    row = conn.execute(select(keys).where(keys.c.id == key_id)).one_or_none()
+    return _key(row) if row else None
+
+
+def list_keys(conn: Connection, user: str | None) -> list[Key]:
+    query = select(keys).where(keys.c.revoked_at.is_(null())).order_by(keys.c.created_at)
+    if user is not None:
+        query = query.where(keys.c.user == user)
+    return [_key(row) for row in conn.execute(query)]
+
+
+def revoke_key(conn: Connection, key_id: str, *, at: datetime) -> None:
+    conn.execute(update(keys).where(keys.c.id == key_id).values(revoked_at=at))
+
+
+def touch_key(conn: Connection, key_id: str, *, at: datetime) -> None:
+    conn.execute(update(keys).where(keys.c.id == key_id).values(last_used_at=at))
+
+
+def _key(row: AnyRow) -> Key:
+    values = {name: value for name, value in row._mapping.items() if name != "hash"}
+    return Key(**{**values, "kind": KeyKind(row.kind)})

@@ -1,0 +1,106 @@
+"""Agents: who they are, what they serve, when they were last heard of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from muster.domain.agent import Agent
+from muster.domain.resources import Resources
+from muster.store.schema import AnyRow, agent_queues, agents
+
+
+def save(conn: Connection, agent: Agent, queue_ids: Sequence[str]) -> None:
+    """Register an agent, in place of the one of that name if there was one."""
+    values = {
+        "entity": agent.entity,
+        "name": agent.name,
+        "incarnation": agent.incarnation,
+        "engine": agent.engine,
+        "host": agent.host,
+        "locality": agent.locality,
+        "version": agent.version,
+        "max_jobs": agent.max_jobs,
+        "inventory": {"total": asdict(agent.total), "devices": [dict(device) for device in agent.devices]},
+        "free": asdict(agent.free) if agent.free else None,
+        "registered_at": agent.registered_at,
+        "seen_at": agent.seen_at,
+        "left_at": agent.left_at,
+    }
+    changed = conn.execute(update(agents).where(agents.c.id == agent.id).values(**values)).rowcount
+    if not changed:
+        conn.execute(insert(agents).values(id=agent.id, **values))
+    conn.execute(delete(agent_queues).where(agent_queues.c.agent_id == agent.id))
+    conn.execute(insert(agent_queues), [{"agent_id": agent.id, "queue_id": qid} for qid in queue_ids])
+
+
+def find(conn: Connection, agent_id: str) -> Agent | None:
+    row = conn.execute(select(agents).where(agents.c.id == agent_id)).one_or_none()
+    return _agent(row) if row else None
+
+
+def find_by_name(conn: Connection, entity: str, name: str) -> Agent | None:
+    row = conn.execute(select(agents).where(agents.c.entity == entity, agents.c.name == name)).one_or_none()
+    return _agent(row) if row else None
+
+
+def of_entities(conn: Connection, entities: Sequence[str] | None) -> list[Agent]:
+    query = select(agents).order_by(agents.c.entity, agents.c.name)
+    if entities is not None:
+        query = query.where(agents.c.entity.in_(entities))
+    return [_agent(row) for row in conn.execute(query)]
+
+
+def of_queue(conn: Connection, queue_id: str) -> list[Agent]:
+    rows = conn.execute(
+        select(agents)
+        .join(agent_queues, agent_queues.c.agent_id == agents.c.id)
+        .where(agent_queues.c.queue_id == queue_id)
+        .order_by(agents.c.name)
+    )
+    return [_agent(row) for row in rows]
+
+
+def queue_ids(conn: Connection, agent_id: str) -> list[str]:
+    rows = conn.execute(select(agent_queues.c.queue_id).where(agent_queues.c.agent_id == agent_id))
+    return list(rows.scalars())
+
+
+def touch(conn: Connection, agent_id: str, *, at: datetime, free: Resources | None) -> None:
+    values: dict[str, Any] = {"seen_at": at}
+    if free is not None:
+        values["free"] = asdict(free)
+    conn.execute(update(agents).where(agents.c.id == agent_id).values(**values))
+
+
+def leave(conn: Connection, agent_id: str, *, at: datetime) -> None:
+    conn.execute(update(agents).where(agents.c.id == agent_id).values(left_at=at))
+
+
+def remove(conn: Connection, agent_id: str) -> None:
+    conn.execute(delete(agents).where(agents.c.id == agent_id))
+
+
+def _agent(row: AnyRow) -> Agent:
+    inventory: Mapping[str, Any] = row.inventory
+    return Agent(
+        id=row.id,
+        entity=row.entity,
+        name=row.name,
+        incarnation=row.incarnation,
+        engine=row.engine,
+        host=row.host,
+        locality=row.locality,
+        version=row.version,
+        max_jobs=row.max_jobs,
+        total=Resources(**inventory["total"]),
+        devices=tuple(inventory["devices"]),
+        free=Resources(**row.free) if row.free else None,
+        registered_at=row.registered_at,
+        seen_at=row.seen_at,
+        left_at=row.left_at,
+    )

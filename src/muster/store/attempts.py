@@ -1,0 +1,164 @@
+"""Attempts and their replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, insert, select, tuple_, update
+
+from muster.domain.observation import AttemptKey, EndSeen, Failure, Phase, Replica
+from muster.domain.run import AttemptEnd
+from muster.domain.verdict import AttemptView
+from muster.store.codec import (
+    end_from_data,
+    end_to_data,
+    failure_from_data,
+    failure_to_data,
+    replica_from_data,
+    replica_to_data,
+)
+from muster.store.schema import AnyRow, attempts, replicas
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One try of a run."""
+
+    run_id: str
+    attempt: int
+    epoch: int
+    agent_id: str
+    agent_name: str
+    host: str
+    report_seq: int
+    phase: Phase | None
+    end: AttemptEnd | None
+    reason: str
+    end_seen: EndSeen | None
+    failure: Failure | None
+    manifest: Mapping[str, Any] | None
+    claimed_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+    def view(self, members: int, seen: Mapping[int, Replica]) -> AttemptView:
+        return AttemptView(
+            members=members, phase=self.phase, replicas=seen, end=self.end_seen, failure=self.failure
+        )
+
+
+def add(conn: Connection, items: Sequence[Mapping[str, Any]]) -> None:
+    conn.execute(insert(attempts), [{"report_seq": 0, "reason": "", **item} for item in items])
+
+
+def find_many(conn: Connection, keys: Iterable[AttemptKey]) -> dict[AttemptKey, Attempt]:
+    wanted = [(key.run_id, key.attempt) for key in keys]
+    rows = conn.execute(select(attempts).where(tuple_(attempts.c.run_id, attempts.c.attempt).in_(wanted)))
+    return {AttemptKey(run_id=row.run_id, attempt=row.attempt): _attempt(row) for row in rows}
+
+
+def of_run(conn: Connection, run_id: str) -> list[Attempt]:
+    rows = conn.execute(select(attempts).where(attempts.c.run_id == run_id).order_by(attempts.c.attempt))
+    return [_attempt(row) for row in rows]
+
+
+def change(conn: Connection, key: AttemptKey, values: Mapping[str, Any]) -> None:
+    plain = dict(values)
+    if "failure" in plain:
+        plain["failure"] = failure_to_data(plain["failure"])
+    if "end_seen" in plain:
+        plain["end_seen"] = end_to_data(plain["end_seen"])
+    conn.execute(
+        update(attempts)
+        .where(attempts.c.run_id == key.run_id, attempts.c.attempt == key.attempt)
+        .values(**plain)
+    )
+
+
+def replicas_of_many(conn: Connection, keys: Iterable[AttemptKey]) -> dict[AttemptKey, dict[int, Replica]]:
+    wanted = [(key.run_id, key.attempt) for key in keys]
+    rows = conn.execute(select(replicas).where(tuple_(replicas.c.run_id, replicas.c.attempt).in_(wanted)))
+    found: dict[AttemptKey, dict[int, Replica]] = {}
+    for row in rows:
+        key = AttemptKey(run_id=row.run_id, attempt=row.attempt)
+        found.setdefault(key, {})[row.rank] = replica_from_data(row.data)
+    return found
+
+
+def replicas_of(conn: Connection, key: AttemptKey) -> list[Replica]:
+    rows = conn.execute(
+        select(replicas.c.data)
+        .where(replicas.c.run_id == key.run_id, replicas.c.attempt == key.attempt)
+        .order_by(replicas.c.rank)
+    )
+    return [replica_from_data(data) for data in rows.scalars()]
+
+
+_update_replica = (
+    update(replicas)
+    .where(
+        and_(
+            replicas.c.run_id == bindparam("k_run_id"),
+            replicas.c.attempt == bindparam("k_attempt"),
+            replicas.c.rank == bindparam("k_rank"),
+        )
+    )
+    .values(state=bindparam("v_state"), data=bindparam("v_data"))
+)
+
+
+def save_replicas(
+    conn: Connection, new: Sequence[tuple[AttemptKey, Replica]], known: Sequence[tuple[AttemptKey, Replica]]
+) -> None:
+    if new:
+        conn.execute(
+            insert(replicas),
+            [
+                {
+                    "run_id": key.run_id,
+                    "attempt": key.attempt,
+                    "rank": replica.rank,
+                    "state": replica.state.value,
+                    "data": replica_to_data(replica),
+                }
+                for key, replica in new
+            ],
+        )
+    if known:
+        conn.execute(
+            _update_replica,
+            [
+                {
+                    "k_run_id": key.run_id,
+                    "k_attempt": key.attempt,
+                    "k_rank": replica.rank,
+                    "v_state": replica.state.value,
+                    "v_data": replica_to_data(replica),
+                }
+                for key, replica in known
+            ],
+        )
+
+
+def _attempt(row: AnyRow) -> Attempt:
+    return Attempt(
+        run_id=row.run_id,
+        attempt=row.attempt,
+        epoch=row.epoch,
+        agent_id=row.agent_id,
+        agent_name=row.agent_name,
+        host=row.host,
+        report_seq=row.report_seq,
+        phase=Phase(row.phase) if row.phase else None,
+        end=AttemptEnd(row.end) if row.end else None,
+        reason=row.reason,
+        end_seen=end_from_data(row.end_seen),
+        failure=failure_from_data(row.failure),
+        manifest=row.manifest,
+        claimed_at=row.claimed_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )

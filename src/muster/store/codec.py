@@ -1,0 +1,89 @@
+"""Domain values to the plain data of JSON columns, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from muster.domain.observation import End, EndSeen, Failure, Replica, ReplicaState
+from muster.domain.resources import Resources
+from muster.domain.run import AttemptEnd, Retry, RunSpec
+from muster.domain.training import Launcher, Training
+
+Data = Mapping[str, Any]
+
+
+def spec_to_data(spec: RunSpec) -> dict[str, Any]:
+    return {
+        "command": list(spec.command),
+        "env": dict(spec.env),
+        "inputs": dict(spec.inputs),
+        "training": asdict(spec.training) if spec.training else None,
+        "retry": {"max": spec.retry.max, "on": sorted(spec.retry.on)},
+        "snapshot": spec.snapshot,
+        "image": spec.image,
+        "values": dict(spec.values),
+        "config": spec.config,
+        "resources": asdict(spec.resources),
+    }
+
+
+def spec_from_data(data: Data) -> RunSpec:
+    return RunSpec(
+        command=tuple(data["command"]),
+        env=data["env"],
+        inputs=data["inputs"],
+        training=training_from_data(data["training"]) if data["training"] else None,
+        retry=Retry(max=data["retry"]["max"], on=frozenset(AttemptEnd(end) for end in data["retry"]["on"])),
+        snapshot=data["snapshot"],
+        image=data["image"],
+        values=data["values"],
+        config=data["config"],
+        resources=Resources(**data["resources"]),
+    )
+
+
+def training_from_data(data: Data) -> Training:
+    return Training(**{**data, "launcher": Launcher(data["launcher"])})
+
+
+def replica_to_data(replica: Replica) -> dict[str, Any]:
+    data = asdict(replica)
+    data["devices"] = list(replica.devices)
+    for moment in ("started_at", "ended_at"):
+        data[moment] = data[moment].isoformat() if data[moment] else None
+    return data
+
+
+def replica_from_data(data: Data) -> Replica:
+    return Replica(
+        **{
+            **data,
+            "state": ReplicaState(data["state"]),
+            "devices": tuple(data["devices"]),
+            "started_at": _moment(data["started_at"]),
+            "ended_at": _moment(data["ended_at"]),
+        }
+    )
+
+
+def failure_to_data(failure: Failure | None) -> dict[str, Any] | None:
+    return asdict(failure) if failure else None
+
+
+def failure_from_data(data: Data | None) -> Failure | None:
+    return Failure(**data) if data else None
+
+
+def end_to_data(seen: EndSeen | None) -> dict[str, Any] | None:
+    return asdict(seen) if seen else None
+
+
+def end_from_data(data: Data | None) -> EndSeen | None:
+    return EndSeen(end=End(data["end"]), reason=data["reason"]) if data else None
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

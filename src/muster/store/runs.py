@@ -1,0 +1,330 @@
+"""Runs: insert, find, page, order, lease. Every statement is here; none decides anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    update,
+)
+
+from muster.domain.resources import Resources
+from muster.domain.run import ACTIVE, Priority, Run, RunHead, RunState
+from muster.domain.schedule import Candidate
+from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
+from muster.store.schema import AnyRow, queues, runs
+
+_HEAD = (
+    runs.c.id,
+    runs.c.entity,
+    runs.c.queue_id,
+    runs.c.state,
+    runs.c.nodes,
+    runs.c.attempt,
+    runs.c.epoch,
+    runs.c.agent_id,
+    runs.c.lease_expires_at,
+    runs.c.stop_requested_at,
+    runs.c.stop_requested_by,
+    runs.c.started_at,
+    runs.c.last_event,
+)
+_WHOLE = (
+    *_HEAD,
+    runs.c.seq,
+    runs.c.project,
+    queues.c.name.label("queue"),
+    runs.c.queue_version,
+    runs.c.name,
+    runs.c.author,
+    runs.c.priority,
+    runs.c.rank,
+    runs.c.spec,
+    runs.c.failure,
+    runs.c.created_at,
+    runs.c.claimed_at,
+    runs.c.ended_at,
+)
+_select_run = select(*_WHOLE).join_from(runs, queues, runs.c.queue_id == queues.c.id)
+_by_id = _select_run.where(runs.c.id == bindparam("id"))
+_heads = select(*_HEAD).where(runs.c.id.in_(bindparam("ids", expanding=True)))
+# Claim: the next runs of one queue in order, from an index that holds only waiting ones.
+waiting_in_order = (
+    select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.rank, runs.c.seq)
+    .where(runs.c.queue_id == bindparam("queue_id"), runs.c.state == RunState.QUEUED.value)
+    .order_by(runs.c.rank, runs.c.seq)
+    .limit(bindparam("limit"))
+)
+_live_of_agent = select(*_HEAD).where(
+    runs.c.agent_id == bindparam("agent_id"), runs.c.lease_expires_at.is_not(null())
+)
+# Orphans: live runs whose lease has run out, oldest first.
+expired_leases = (
+    select(*_HEAD, runs.c.locality)
+    .where(runs.c.lease_expires_at.is_not(null()), runs.c.lease_expires_at < bindparam("before"))
+    .order_by(runs.c.lease_expires_at)
+    .limit(bindparam("limit"))
+)
+
+
+def add(conn: Connection, items: Sequence[Run]) -> None:
+    conn.execute(
+        insert(runs),
+        [
+            {
+                "id": run.id,
+                "entity": run.entity,
+                "project": run.project,
+                "queue_id": run.head.queue_id,
+                "queue_version": run.queue_version,
+                "name": run.name,
+                "author": run.author,
+                "state": run.state.value,
+                "priority": run.priority.value,
+                "rank": run.rank,
+                "spec": spec_to_data(run.spec),
+                "nodes": run.head.nodes,
+                **asdict(run.spec.resources),
+                "attempt": run.head.attempt,
+                "epoch": run.head.epoch,
+                "created_at": run.created_at,
+                "last_event": run.head.last_event,
+            }
+            for run in items
+        ],
+    )
+
+
+def find(conn: Connection, run_id: str) -> Run | None:
+    row = conn.execute(_by_id, {"id": run_id}).one_or_none()
+    return _run(row) if row else None
+
+
+def find_many(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
+    ids = list(run_ids)
+    if not ids:
+        return {}
+    rows = conn.execute(_select_run.where(runs.c.id.in_(ids)))
+    return {row.id: _run(row) for row in rows}
+
+
+def heads(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
+    return {row.id: _head(row) for row in conn.execute(_heads, {"ids": list(run_ids)})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """What a list of runs is narrowed to; empty means all."""
+
+    entities: tuple[str, ...] | None = None  #: None: every entity (server admins)
+    project: str | None = None
+    queue_id: str | None = None
+    author: str | None = None
+    states: tuple[RunState, ...] = ()
+    text: str | None = None  #: in the name, or the start of the id
+
+
+def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
+    """Newest first, each with its cursor."""
+    statement = page_statement(narrow, before=before, limit=limit)
+    return [(row.seq, _run(row)) for row in conn.execute(statement)]
+
+
+def page_statement(narrow: Filter, *, before: int | None, limit: int) -> Select[Any]:
+    query = _narrowed(_select_run, narrow)
+    if before is not None:
+        query = query.where(runs.c.seq < before)
+    return query.order_by(runs.c.seq.desc()).limit(limit)
+
+
+def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
+    if narrow.entities is not None:
+        entity = runs.c.entity
+        one = len(narrow.entities) == 1
+        query = query.where(entity == narrow.entities[0] if one else entity.in_(narrow.entities))
+    if narrow.project is not None:
+        query = query.where(runs.c.project == narrow.project)
+    if narrow.queue_id is not None:
+        query = query.where(runs.c.queue_id == narrow.queue_id)
+    if narrow.author is not None:
+        query = query.where(runs.c.author == narrow.author)
+    if narrow.states:
+        query = query.where(runs.c.state.in_([state.value for state in narrow.states]))
+    if narrow.text:
+        pattern = narrow.text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+        query = query.where(
+            or_(runs.c.name.ilike(f"%{pattern}%", escape="\\"), runs.c.id.like(f"{pattern}%", escape="\\"))
+        )
+    return query
+
+
+def waiting(conn: Connection, queue_id: str, *, limit: int) -> list[Candidate]:
+    rows = conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": limit})
+    return [
+        Candidate(
+            run_id=row.id,
+            needs=Resources(millicpus=row.millicpus, memory=row.memory, gpus=row.gpus),
+            rank=row.rank,
+            seq=row.seq,
+        )
+        for row in rows
+    ]
+
+
+def any_waiting(conn: Connection, queue_ids: Sequence[str]) -> bool:
+    return any(
+        conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": 1}).first() for queue_id in queue_ids
+    )
+
+
+def ahead_of(conn: Connection, run: Run, *, limit: int) -> tuple[int, list[str]]:
+    """How many waiting runs come before this one in its queue, and the first of them."""
+    before = and_(
+        runs.c.queue_id == run.head.queue_id,
+        runs.c.state == RunState.QUEUED.value,
+        or_(
+            runs.c.rank < run.rank,
+            and_(
+                runs.c.rank == run.rank,
+                runs.c.seq < select(runs.c.seq).where(runs.c.id == run.id).scalar_subquery(),
+            ),
+        ),
+    )
+    count = conn.execute(select(func.count()).select_from(runs).where(before)).scalar_one()
+    first = conn.execute(select(runs.c.id).where(before).order_by(runs.c.rank, runs.c.seq).limit(limit))
+    return count, list(first.scalars())
+
+
+def live_in_queue(conn: Connection, queue_id: str) -> list[Run]:
+    """Runs of the queue that an agent has now."""
+    states = [state.value for state in ACTIVE]
+    rows = conn.execute(
+        _select_run.where(runs.c.queue_id == queue_id, runs.c.lease_expires_at.is_not(null()))
+        .where(runs.c.state.in_(states))
+        .order_by(runs.c.seq)
+    )
+    return [_run(row) for row in rows]
+
+
+def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
+    return [_head(row) for row in conn.execute(_live_of_agent, {"agent_id": agent_id})]
+
+
+def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
+    rows = conn.execute(expired_leases, {"before": before, "limit": limit})
+    return [(_head(row), row.locality) for row in rows]
+
+
+def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:
+    conn.execute(
+        update(runs)
+        .where(runs.c.agent_id == agent_id, runs.c.lease_expires_at.is_not(null()))
+        .values(lease_expires_at=until)
+    )
+
+
+def extend_all_leases(conn: Connection, *, until: datetime) -> None:
+    """A starting server gives every agent a full time-to-live to come back."""
+    conn.execute(
+        update(runs)
+        .where(runs.c.lease_expires_at.is_not(null()), runs.c.lease_expires_at < until)
+        .values(lease_expires_at=until)
+    )
+
+
+def change(conn: Connection, run_id: str, values: Mapping[str, Any]) -> None:
+    conn.execute(update(runs).where(runs.c.id == run_id).values(**encode(values)))
+
+
+def encode(values: Mapping[str, Any]) -> dict[str, Any]:
+    plain = dict(values)
+    if "state" in plain:
+        plain["state"] = plain["state"].value
+    if "failure" in plain:
+        data = failure_to_data(plain["failure"])
+        plain["failure"] = null() if data is None else data
+    return plain
+
+
+def remove(conn: Connection, run_id: str) -> None:
+    conn.execute(delete(runs).where(runs.c.id == run_id))
+
+
+def count_by_state(conn: Connection, queue_ids: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Waiting and live runs per queue: `(queue id, "waiting" | "running")` → how many."""
+    counts: dict[tuple[str, str], int] = {}
+    waits = (
+        select(runs.c.queue_id, func.count())
+        .where(runs.c.state == RunState.QUEUED.value, runs.c.queue_id.in_(queue_ids))
+        .group_by(runs.c.queue_id)
+    )
+    lives = (
+        select(runs.c.queue_id, func.count())
+        .where(runs.c.lease_expires_at.is_not(null()), runs.c.queue_id.in_(queue_ids))
+        .group_by(runs.c.queue_id)
+    )
+    for queue_id, count in conn.execute(waits):
+        counts[queue_id, "waiting"] = count
+    for queue_id, count in conn.execute(lives):
+        counts[queue_id, "running"] = count
+    return counts
+
+
+def recent_durations(conn: Connection, queue_id: str, *, limit: int) -> list[float]:
+    """Seconds from start to end of the queue's last finished runs."""
+    rows = conn.execute(
+        select(runs.c.started_at, runs.c.ended_at)
+        .where(runs.c.queue_id == queue_id, runs.c.ended_at.is_not(null()), runs.c.started_at.is_not(null()))
+        .order_by(runs.c.seq.desc())
+        .limit(limit)
+    )
+    return [(row.ended_at - row.started_at).total_seconds() for row in rows]
+
+
+def _head(row: AnyRow) -> RunHead:
+    return RunHead(
+        id=row.id,
+        entity=row.entity,
+        queue_id=row.queue_id,
+        state=RunState(row.state),
+        nodes=row.nodes,
+        attempt=row.attempt,
+        epoch=row.epoch,
+        agent_id=row.agent_id,
+        lease_expires_at=row.lease_expires_at,
+        stop_requested_at=row.stop_requested_at,
+        stop_requested_by=row.stop_requested_by,
+        started_at=row.started_at,
+        last_event=row.last_event,
+    )
+
+
+def _run(row: AnyRow) -> Run:
+    return Run(
+        head=_head(row),
+        project=row.project,
+        queue=row.queue,
+        queue_version=row.queue_version,
+        name=row.name,
+        author=row.author,
+        priority=Priority(row.priority),
+        rank=row.rank,
+        spec=spec_from_data(row.spec),
+        failure=failure_from_data(row.failure),
+        created_at=row.created_at,
+        claimed_at=row.claimed_at,
+        ended_at=row.ended_at,
+    )

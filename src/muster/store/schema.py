@@ -1,0 +1,310 @@
+"""The tables. One `MetaData`, the same for SQLite and PostgreSQL.
+
+Times are whole microseconds since 1970 (UTC); JSON columns hold plain data. Indexes are made for the
+queries on the hot path: claiming, listing and counting stay fast with a million runs
+(`tests/integration/store/test_query_plans.py` checks the plans).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Row,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICRO = timedelta(microseconds=1)
+
+
+class Instant(TypeDecorator[datetime]):
+    """A moment, kept as microseconds since 1970: compares and indexes alike on every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else (value - _EPOCH) // _MICRO
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+def _serial() -> TypeEngine[int]:
+    """The key of a table that only grows: 64 bits on PostgreSQL, the rowid on SQLite."""
+    return BigInteger().with_variant(Integer, "sqlite")
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+meta = Table(
+    "meta", metadata, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False)
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("admin", Boolean, nullable=False),  # of the whole server
+    Column("default_entity", String(64), nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+
+entities = Table(
+    "entities",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),  # user, team
+    Column("created_at", Instant, nullable=False),
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), primary_key=True),
+    Column("user", ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("role", String(16), nullable=False),
+    Index("ix_members_user", "user"),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),  # user, agent
+    Column("user", ForeignKey("users.name", ondelete="CASCADE"), nullable=False),
+    Column("entity", ForeignKey("entities.name", ondelete="CASCADE")),  # for agent keys
+    Column("label", String(128), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    Column("last_used_at", Instant),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("created_at", Instant, nullable=False),
+)
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("engine", String(32), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("follows_inventory", Boolean, nullable=False),
+    Column("paused_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", String(64), nullable=False),
+    Index("uq_queues_entity_name", "entity", "name", unique=True),
+)
+
+queue_versions = Table(
+    "queue_versions",
+    metadata,
+    Column("queue_id", ForeignKey("queues.id", ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("config", JSON, nullable=False),
+    Column("variables", JSON, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", String(64), nullable=False),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("seq", _serial(), primary_key=True, autoincrement=True),
+    Column("id", String(16), nullable=False, unique=True),
+    Column("entity", ForeignKey("entities.name"), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("queue_id", ForeignKey("queues.id"), nullable=False),
+    Column("queue_version", Integer, nullable=False),
+    Column("name", String(128), nullable=False),
+    Column("author", String(64), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("priority", String(16), nullable=False),
+    Column("rank", BigInteger, nullable=False),  # place in the queue's order
+    Column("spec", JSON, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    Column("millicpus", BigInteger, nullable=False),
+    Column("memory", BigInteger, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),  # 0 before the first claim
+    Column("epoch", Integer, nullable=False),  # grows with every claim
+    Column("agent_id", String(16)),  # who has, or last had, the lease
+    Column("locality", String(128)),  # where its processes can be seen
+    Column("lease_expires_at", Instant),
+    Column("stop_requested_at", Instant),
+    Column("stop_requested_by", String(64)),
+    Column("failure", JSON),
+    Column("created_at", Instant, nullable=False),
+    Column("claimed_at", Instant),
+    Column("started_at", Instant),
+    Column("ended_at", Instant),
+    Column("last_event", Integer, nullable=False),  # number of its newest event
+    Index("ix_runs_entity_seq", "entity", "seq"),
+    Index("ix_runs_project", "entity", "project", "seq"),
+    Index("ix_runs_queue_seq", "queue_id", "seq"),
+    Index("ix_runs_state_seq", "entity", "state", "seq"),
+    Index(
+        "ix_runs_waiting",
+        "queue_id",
+        "rank",
+        "seq",
+        sqlite_where=text("state = 'queued'"),
+        postgresql_where=text("state = 'queued'"),
+    ),
+    # `lease_expires_at` is null unless an agent has the run, so these hold only live runs.
+    Index(
+        "ix_runs_leased",
+        "agent_id",
+        sqlite_where=text("lease_expires_at IS NOT NULL"),
+        postgresql_where=text("lease_expires_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_runs_lease_expiry",
+        "lease_expires_at",
+        sqlite_where=text("lease_expires_at IS NOT NULL"),
+        postgresql_where=text("lease_expires_at IS NOT NULL"),
+    ),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),  # of the newest claim of this attempt
+    Column("agent_id", String(16), nullable=False),
+    Column("agent_name", String(128), nullable=False),
+    Column("host", String(128), nullable=False),
+    Column("report_seq", Integer, nullable=False),  # newest report of this epoch that was applied
+    Column("phase", String(16)),
+    Column("end", String(16)),
+    Column("reason", Text, nullable=False),
+    Column("end_seen", JSON),
+    Column("failure", JSON),
+    Column("manifest", JSON),
+    Column("claimed_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("ended_at", Instant),
+)
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("rank", Integer, primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", _serial(), primary_key=True, autoincrement=True),
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("type", String(32), nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("data", JSON, nullable=False),
+    Index("uq_events_run_seq", "run_id", "seq", unique=True),
+    sqlite_autoincrement=True,
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), nullable=False),
+    Column("name", String(128), nullable=False),
+    Column("incarnation", String(32), nullable=False),
+    Column("engine", String(32), nullable=False),
+    Column("host", String(128), nullable=False),
+    Column("locality", String(128), nullable=False),
+    Column("version", String(32), nullable=False),
+    Column("max_jobs", Integer, nullable=False),
+    Column("inventory", JSON, nullable=False),
+    Column("free", JSON),
+    Column("registered_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Column("left_at", Instant),
+    Index("uq_agents_entity_name", "entity", "name", unique=True),
+)
+
+agent_queues = Table(
+    "agent_queues",
+    metadata,
+    Column("agent_id", ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True),
+    Column("queue_id", ForeignKey("queues.id", ondelete="CASCADE"), primary_key=True),
+    Index("ix_agent_queues_queue", "queue_id"),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("manifest", JSON, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("actor", String(128), primary_key=True),
+    Column("key", String(128), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("answer", JSON, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index("ix_idempotency_created_at", "created_at"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", _serial(), primary_key=True, autoincrement=True),
+    Column("at", Instant, nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("entity", String(64), nullable=False),
+    Column("target", String(128), nullable=False),
+    Column("data", JSON, nullable=False),
+    Index("ix_audit_entity", "entity", "id"),
+)

@@ -1,0 +1,81 @@
+"""Resource use over time: fixed-size records appended to one file per replica, not a row a sample."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.domain.errors import BadInput
+from muster.domain.names import is_id
+from muster.store.logs import LogKey
+
+FIELDS = (
+    "cpu",
+    "memory",
+    "gpu",
+    "gpu_memory",
+    "disk_read",
+    "disk_write",
+    "net_received",
+    "net_sent",
+)
+_RECORD = struct.Struct("<d" + "d" * len(FIELDS))  # NaN: not known
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsagePoint:
+    at: float  #: Unix seconds
+    values: tuple[float | None, ...]  #: in the order of FIELDS
+
+
+class UsageStore:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def append(self, key: LogKey, points: list[UsagePoint]) -> None:
+        """Add points newer than the newest here: a resend is harmless."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            newest = self._newest(path, file.tell())
+            for point in points:
+                if point.at > newest:
+                    numbers = (math.nan if value is None else value for value in point.values)
+                    file.write(_RECORD.pack(point.at, *numbers))
+                    newest = point.at
+
+    def read(self, key: LogKey, *, max_points: int) -> list[UsagePoint]:
+        """The whole course, thinned evenly to at most `max_points`."""
+        try:
+            raw = self._path(key).read_bytes()
+        except FileNotFoundError:
+            return []
+        records = list(_RECORD.iter_unpack(raw[: len(raw) - len(raw) % _RECORD.size]))
+        step = max(1, math.ceil(len(records) / max_points))
+        thinned = records[::-1][::step][::-1]
+        return [
+            UsagePoint(at=at, values=tuple(None if math.isnan(value) else value for value in values))
+            for at, *values in thinned
+        ]
+
+    def remove_run(self, run_id: str) -> None:
+        shutil.rmtree(self._run_folder(run_id), ignore_errors=True)
+
+    def _newest(self, path: Path, size: int) -> float:
+        if size < _RECORD.size:
+            return 0.0
+        with path.open("rb") as file:
+            file.seek(size - size % _RECORD.size - _RECORD.size)
+            newest: float = _RECORD.unpack(file.read(_RECORD.size))[0]
+            return newest
+
+    def _run_folder(self, run_id: str) -> Path:
+        if not is_id(run_id):
+            raise BadInput(f"{run_id[:80]!r} is not a run id.")
+        return self._root / run_id[:2] / run_id
+
+    def _path(self, key: LogKey) -> Path:
+        return self._run_folder(key.run_id) / f"{int(key.attempt)}-{int(key.rank)}"
