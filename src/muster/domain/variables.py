@@ -172,6 +172,13 @@ class Variable:
             )
         return self.default
 
+    def example(self) -> Value:
+        """Some value that keeps the rules, for trying a template out before anybody launches."""
+        for value in (self.default, *self.choices, self.minimum, self.maximum):
+            if value is not None:
+                return value
+        return self.accept(_EXAMPLES[self.type], queue="")
+
     def _typed(self, what: str, given: Value) -> Value:
         # Unlike a launch, a declaration has typed values: a quoted "1" for an integer is a slip.
         quoted = isinstance(given, str) and self.type not in _WRITTEN_AS_TEXT

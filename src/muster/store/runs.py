@@ -71,12 +71,18 @@ waiting_in_order = (
 _live_of_agent = select(*_HEAD).where(
     runs.c.agent_id == bindparam("agent_id"), runs.c.lease_expires_at.is_not(null())
 )
-# Orphans: live runs whose lease has run out, oldest first.
+# Live runs whose lease has run out, oldest first.
 expired_leases = (
     select(*_HEAD, runs.c.locality)
     .where(runs.c.lease_expires_at.is_not(null()), runs.c.lease_expires_at < bindparam("before"))
     .order_by(runs.c.lease_expires_at)
     .limit(bindparam("limit"))
+)
+# Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
+orphans_of_locality = select(*_HEAD).where(
+    runs.c.agent_id.is_(null()),
+    runs.c.lease_expires_at.is_not(null()),
+    runs.c.locality == bindparam("locality"),
 )
 
 
@@ -226,6 +232,10 @@ def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
 def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
     rows = conn.execute(expired_leases, {"before": before, "limit": limit})
     return [(_head(row), row.locality) for row in rows]
+
+
+def orphans(conn: Connection, locality: str) -> list[RunHead]:
+    return [_head(row) for row in conn.execute(orphans_of_locality, {"locality": locality})]
 
 
 def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:

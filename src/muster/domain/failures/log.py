@@ -41,6 +41,10 @@ class Line:
     rank: int | None = None
     local_rank: int | None = None
 
+    @property
+    def is_named(self) -> bool:
+        return self.rank is not None or self.local_rank is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class RankExit:
@@ -66,13 +70,14 @@ class MemberLog:
         own = (line for line in lines if not _CHATTER.match(line.text) and not _plain_exit(line))
         return cls(lines=tuple(own), exits=tuple(exits))
 
-    def of_rank(self, rank: int | None, local_rank: int | None = None) -> tuple[list[str], bool]:
-        """The lines of this rank, and whether they are surely its own: where none says whose it is,
-        all that name no other."""
-        own = [line.text for line in self.lines if _is_of(line, rank, local_rank)]
-        if own:
-            return own, True
-        return [line.text for line in self.lines if line.rank is None and line.local_rank is None], False
+    def surely_of(self, rank: int | None, local_rank: int | None = None) -> list[str]:
+        """The lines that say they are of this rank."""
+        return [line.text for line in self.lines if line.is_named and _is_of(line, rank, local_rank)]
+
+    def perhaps_of(self, rank: int | None, local_rank: int | None = None) -> list[str]:
+        """The lines that do not say they are of another; without a rank, all."""
+        is_any = rank is None
+        return [line.text for line in self.lines if is_any or not line.is_named or _is_of(line, rank, local_rank)]
 
     def ranks(self) -> tuple[int, ...]:
         """The ranks that named themselves, in order of their first word."""
@@ -104,7 +109,7 @@ def _line(text: str) -> Line:
 def _is_of(line: Line, rank: int | None, local_rank: int | None) -> bool:
     if line.rank is not None:
         return line.rank == rank
-    return line.local_rank is not None and line.local_rank == local_rank
+    return line.local_rank == local_rank
 
 
 def _torchrun_report(lines: Sequence[Line]) -> range:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 MAX_MESSAGE_LINES = 20
 
-_HEADER = re.compile(r"(?P<before>.{0,300}?)Traceback \(most recent call last\):\s*$")
+_HEADER = "Traceback (most recent call last):"
+_ORIGINAL = f"Original {_HEADER}"
 _FRAME = re.compile(r' {2}File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})', re.ASCII)
 _ERROR = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,300})(?:: ?(?P<message>.*))?$")
 _LIBRARY = re.compile(r"site-packages/|dist-packages/|/lib/python\d|<frozen |/bin/torchrun")
-_RECORD = re.compile(r"\[?[IWEF]\d{4} \d\d:|muster: |Exception ignored in")
+_OTHER_RECORD = re.compile(r"\[?[IWEF]\d{4} \d\d:|muster: |Exception ignored in")
 # Python prints these too, and goes on: an error in a finaliser or in a log call ends nothing.
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
 _CAUSE = "The above exception was the direct cause of the following exception:"
@@ -61,7 +62,7 @@ def _chain(lines: Sequence[str], blocks: Sequence[_Block]) -> Traceback:
     for before, after in zip(blocks[-2::-1], blocks[:0:-1], strict=True):
         link = _line_before(lines, after.start)
         # A DataLoader worker's traceback is printed as part of the message of the error it led to.
-        original = after.lines[0].startswith("Original Traceback")
+        original = after.lines[0] == _ORIGINAL
         if link not in (_CAUSE, _CONTEXT) and not original:
             break
         direct = direct and link != _CONTEXT
@@ -80,32 +81,26 @@ def _chain(lines: Sequence[str], blocks: Sequence[_Block]) -> Traceback:
 
 def _block(lines: Sequence[str], at: int) -> tuple[_Block | None, int]:
     """The traceback that begins at this line, if one does, and where to look on."""
-    header = _HEADER.match(lines[at])
-    if header is None and not _FRAME.match(lines[at]):  # a syntax error in the script has no header
+    before, header, after = lines[at].partition(_HEADER)
+    begins = header and not after.strip()
+    if not begins and not _FRAME.match(lines[at]):  # a syntax error in the script itself has no header
         return None, at + 1
-    prefix = _prefix(header["before"], lines, at) if header else ""
-    found = [
-        lines[at] if header is None or header["before"] == "Original " else lines[at][header.end("before") :]
-    ]
+    prefix = _prefix(before, lines, at) if begins else ""
+    found = [_ORIGINAL if before == "Original " else header] if begins else [lines[at]]
     end = at + 1
     while end < len(lines) and (body := lines[end].removeprefix(prefix)).startswith(" "):
         found.append(body)
         end += 1
-    if (
-        end == len(lines)
-        or len(found) < 2
-        or not lines[end].removeprefix(prefix)
-        or _HEADER.match(lines[end])
-    ):
-        return None, end if end > at + 1 else at + 1
     error_at = len(found)
     while end < len(lines) and len(found) - error_at < MAX_MESSAGE_LINES:
         body = lines[end].removeprefix(prefix)
-        if not body.strip() or _RECORD.match(body) or _HEADER.match(body) or _FRAME.match(body):
+        if not body.strip() or _HEADER in body or _OTHER_RECORD.match(body) or _FRAME.match(body):
             break
         found.append(body)
         end += 1
-    return _Block(start=at, error_at=error_at, lines=tuple(found)), max(end, at + 1)
+    if error_at == 1 or len(found) == error_at:
+        return None, end
+    return _Block(start=at, error_at=error_at, lines=tuple(found)), end
 
 
 def _prefix(before: str, lines: Sequence[str], at: int) -> str:

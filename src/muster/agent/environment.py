@@ -1,0 +1,287 @@
+"""The Python environment that a run's code asks for, made once and used by all runs that ask the same.
+
+What is asked stands in `requirements.txt`, else in `pyproject.toml`; of a project only its dependencies
+are installed, not the project itself. `uv` does the work, or `venv` and `pip` where there is no uv.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import sys
+import sysconfig
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.agent.cachedir import CacheDir, in_thread
+from muster.agent.requirements import Requirements, read_requirements
+from muster.domain.errors import LocalProblem
+
+Say = Callable[[str], None]
+
+FORMAT = 1  #: change it when environments are made in another way than before
+
+_COMPLETE = ".complete"  #: written last; an environment without it was cut short
+_ABOUT = "import platform, sysconfig; print(platform.python_implementation(), platform.python_version(), sysconfig.get_platform())"  # noqa: E501
+#: of the agent's own variables, those that would lead an installer elsewhere
+_NOT_FOR_INSTALLERS = frozenset(
+    {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT"}
+)
+_NO_NETWORK = re.compile(
+    r"connection refused|dns error|tcp connect|timed out|name resolution|network is unreachable",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(r"\s*(?:error\b|×)", re.IGNORECASE)
+_TAIL = 12  #: lines of the tool's complaint that are told
+_KEPT = 200  #: lines of output that are remembered to find it
+
+
+class EnvironmentFailed(LocalProblem):
+    code = "environment_failed"
+    title = "The Python environment could not be made"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedEnvironment:
+    bin: Path  #: goes in front of the run's PATH
+    key: str  #: name it in `keep` when pruning, as long as a run uses it
+    reused: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Interpreter:
+    path: str
+    about: str  #: implementation, version, platform
+
+
+class EnvironmentCache:
+    """Environments, one folder each. They cannot be moved, so they are made in place."""
+
+    def __init__(self, root: Path) -> None:
+        self._cache = CacheDir(root.absolute())
+
+    async def prepare(
+        self, workdir: Path, *, python: str | None = None, progress: Say
+    ) -> PreparedEnvironment | None:
+        """The environment for the code in `workdir`; None if the code asks for none.
+
+        `python` is a version ("3.12") or the path of an interpreter; by default the agent's own.
+        """
+        wanted = read_requirements(workdir)
+        if wanted is None:
+            return None
+        interpreter = await _find_interpreter(python, workdir, progress)
+        key = _key(wanted, interpreter, workdir)
+        entry = self._cache.entry(key)
+        if not wanted.shareable:
+            progress(f"{wanted.source} installs from this folder, so other runs cannot share the environment")
+
+        def waiting() -> None:
+            progress("waiting for another run to prepare the same environment")
+
+        async with self._cache.lock(key, waiting=waiting) as lock:
+            reused = _is_complete(entry)
+            if not reused:
+                await in_thread(self._cache.discard, key)
+                try:
+                    await _build(entry, wanted, interpreter, workdir, progress, lock)
+                    (entry / _COMPLETE).touch()
+                except BaseException:
+                    await in_thread(self._cache.discard, key)
+                    raise
+            self._cache.touch(key)
+        return PreparedEnvironment(bin=entry / "bin", key=key, reused=reused)
+
+    async def prune(self, max_bytes: int, *, keep: Collection[str] = ()) -> list[str]:
+        """Remove the longest unused environments until the rest fits; never those in `keep`."""
+        return await in_thread(self._cache.prune, max_bytes, keep=keep)
+
+
+def find_uv() -> str | None:
+    """The uv installed with Muster, else the one on the PATH."""
+    beside = Path(sys.executable).with_name("uv")
+    return str(beside) if beside.exists() else shutil.which("uv")
+
+
+def _key(wanted: Requirements, interpreter: _Interpreter, workdir: Path) -> str:
+    place = None if wanted.shareable else str(workdir.absolute())
+    what = json.dumps([FORMAT, interpreter.about, wanted.content, place])
+    return hashlib.sha256(what.encode()).hexdigest()
+
+
+def _is_complete(entry: Path) -> bool:
+    """The interpreter is a link to one outside, which may have been removed since."""
+    return (entry / _COMPLETE).exists() and (entry / "bin" / "python").exists()
+
+
+async def _build(
+    entry: Path, wanted: Requirements, interpreter: _Interpreter, workdir: Path, progress: Say, lock: int
+) -> None:
+    for command in _commands(entry, wanted, interpreter.path, find_uv()):
+        # The installer inherits the lock: if the agent is killed, the next one waits for its end.
+        status, lines = await _run(
+            command, workdir, progress, env={"UV_PROJECT_ENVIRONMENT": str(entry)}, inherit=(lock,)
+        )
+        if status != 0:
+            raise _failure(wanted.source, interpreter.about, lines)
+
+
+def _commands(entry: Path, wanted: Requirements, python: str, uv: str | None) -> list[list[str]]:
+    """What to run, one after the other, to make the environment at `entry`."""
+    inside = str(entry / "bin" / "python")
+    if uv is None:
+        asked = ["-r", wanted.source] if wanted.dependencies is None else ["--", *wanted.dependencies]
+        make = [python, "-m", "venv", str(entry)]
+        return [make, [inside, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", *asked]]
+    make = [uv, "venv", "--no-project", "--python", python, str(entry)]
+    if wanted.locked:
+        what_else = ["--no-install-project", "--no-default-groups"]
+        return [make, [uv, "sync", "--frozen", *what_else, "--python", inside]]
+    # For a project file, `-r` means its dependencies without the project.
+    return [make, [uv, "pip", "install", "--python", inside, "-r", wanted.source]]
+
+
+async def _find_interpreter(python: str | None, workdir: Path, progress: Say) -> _Interpreter:
+    if python is None:
+        about = f"{platform.python_implementation()} {platform.python_version()} {sysconfig.get_platform()}"
+        # The one beneath the agent's virtual environment, which may be upgraded or removed.
+        return _Interpreter(path=getattr(sys, "_base_executable", None) or sys.executable, about=about)
+    path = python if "/" in python else await _find_version(python, workdir, progress)
+    try:
+        status, lines = await _run([path, "-I", "-S", "-c", _ABOUT], workdir, _say_nothing)
+    except OSError as error:
+        raise _no_interpreter(python, [str(error)]) from error
+    if status != 0 or not lines:
+        raise _no_interpreter(python, lines)
+    return _Interpreter(path=path, about=lines[-1])
+
+
+async def _find_version(python: str, workdir: Path, progress: Say) -> str:
+    uv = find_uv()
+    if uv is None:
+        path = shutil.which(f"python{python}") or shutil.which(python)
+        if path is None:
+            raise _no_interpreter(python, [])
+        return path
+    find = [uv, "python", "find", "--no-project", "--system", python]
+    status, lines = await _run(find, workdir, _say_nothing)
+    if status != 0:
+        status, lines = await _run([uv, "python", "install", python], workdir, progress)
+        if status == 0:
+            status, lines = await _run(find, workdir, _say_nothing)
+    if status != 0 or not lines:
+        raise _no_interpreter(python, lines)
+    return lines[-1]
+
+
+async def _run(
+    command: Sequence[str],
+    workdir: Path,
+    say: Say,
+    *,
+    env: Mapping[str, str] | None = None,
+    inherit: Collection[int] = (),
+) -> tuple[int, list[str]]:
+    """Run a tool, saying each line as it comes; its exit status and its last lines.
+
+    Ends with everything it started when this is cancelled.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=workdir,
+        env=_environment() | dict(env or {}),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        pass_fds=tuple(inherit),
+    )
+    try:
+        lines = await _read_lines(process, say)
+        return await process.wait(), lines
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()
+        raise
+
+
+async def _read_lines(process: asyncio.subprocess.Process, say: Say) -> list[str]:
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    lines: list[str] = []
+    rest = b""
+    while chunk := await process.stdout.read(2**16):
+        # Cut by hand: StreamReader.readline raises on a line that is longer than its buffer.
+        *whole, rest = re.split(rb"[\r\n]+", rest + chunk)
+        if len(rest) > 2**16:
+            whole, rest = [*whole, rest], b""
+        for raw in whole:
+            _add_line(raw, lines, say)
+    _add_line(rest, lines, say)
+    return lines
+
+
+def _add_line(raw: bytes, lines: list[str], say: Say) -> None:
+    line = raw.decode(errors="replace").rstrip()
+    if line:
+        say(line)
+        lines.append(line)
+        del lines[:-_KEPT]
+
+
+def _say_nothing(line: str) -> None:
+    pass
+
+
+def _environment() -> dict[str, str]:
+    """The variables of an installer, which runs the build scripts of strangers: no key of the agent."""
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _NOT_FOR_INSTALLERS and not name.startswith("MUSTER_")
+    }
+    links = [link for link in env.get("PIP_FIND_LINKS", "").split() if "://" in link or _has_files(link)]
+    if links and not env.get("UV_FIND_LINKS"):
+        env["UV_FIND_LINKS"] = ",".join(links)
+    return env | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def _has_files(folder: str) -> bool:
+    path = Path(folder)
+    return path.is_dir() and any(path.iterdir())
+
+
+def _failure(source: str, about: str, lines: Sequence[str]) -> EnvironmentFailed:
+    complaint = _complaint(lines)
+    if _NO_NETWORK.search(complaint):
+        hint = (
+            "The agent's machine cannot reach the package index. Give the agent UV_DEFAULT_INDEX for one it "
+            "can reach, or PIP_FIND_LINKS for a folder of wheels."
+        )
+    else:
+        hint = f"Correct {source} so that it can be installed for {about}, and launch again."
+    return EnvironmentFailed(f"{source} cannot be installed:\n{complaint}\n", hint=hint)
+
+
+def _complaint(lines: Sequence[str]) -> str:
+    """From the first line that speaks of an error on: what, and how it ends."""
+    first = next((index for index, line in enumerate(lines) if _ERROR.match(line)), len(lines) - _TAIL)
+    told = lines[max(first, 0) :]
+    if len(told) > _TAIL:
+        told = [told[0], "…", *told[2 - _TAIL :]]
+    return "\n".join(told) or "The tool said nothing."
+
+
+def _no_interpreter(python: str, lines: Sequence[str]) -> EnvironmentFailed:
+    return EnvironmentFailed(
+        f"There is no Python {python!r} on the agent's machine.\n{_complaint(lines) if lines else ''}".strip(),
+        hint="Install it there, or leave `python` out of the queue's config to use the agent's own.",
+    )

@@ -1,0 +1,391 @@
+"""`AsyncClient`: one method per API operation, named as the operation is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from muster.client.settings import ClientSettings, load
+from muster.client.transport import Transport
+from muster.domain.run import RunState
+from muster.wire import agents as agent_wire
+from muster.wire.accounts import (
+    AuditModel,
+    EntityModel,
+    EntityRequest,
+    KeyModel,
+    KeyRequest,
+    MeModel,
+    NewKeyModel,
+    RoleRequest,
+    UserRequest,
+)
+from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Page
+from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
+from muster.wire.queues import QueueEdit, QueueModel, QueueRequest
+from muster.wire.runs import (
+    EventModel,
+    ExplanationModel,
+    LaunchBatch,
+    LaunchRequest,
+    LogChunk,
+    ManifestModel,
+    PreviewModel,
+    ReplicaModel,
+    RunModel,
+    UsageSeries,
+)
+
+M = TypeVar("M", bound=BaseModel)
+_AGENT = {PROTOCOL_HEADER: PROTOCOL}
+
+
+class AsyncClient:
+    """A Muster server, with `await`. `muster.Client` is the same without."""
+
+    def __init__(
+        self, url: str | None = None, api_key: str | None = None, *, settings: ClientSettings | None = None
+    ) -> None:
+        self.settings = settings or load(url=url, api_key=api_key)
+        self._transport = Transport(self.settings)
+
+    @property
+    def url(self) -> str:
+        return self.settings.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    # launches
+
+    async def launch(self, request: LaunchRequest, *, idempotency_key: str | None = None) -> RunModel:
+        """Launch one run. Without a key of your own a fresh one is used: nothing is launched twice."""
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
+        return await self._post("/launches", request, RunModel, headers=headers)
+
+    async def launch_batch(
+        self, requests: Sequence[LaunchRequest], *, idempotency_key: str | None = None
+    ) -> Page[RunModel]:
+        """Launch many runs: all of them, or none."""
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
+        body = LaunchBatch(launches=list(requests))
+        return await self._post("/launches/batch", body, Page[RunModel], headers=headers, timeout=120)
+
+    async def preview_launch(self, request: LaunchRequest) -> PreviewModel:
+        """What would be started, without starting it."""
+        return await self._post("/launches/preview", request, PreviewModel)
+
+    # runs
+
+    async def list_runs(
+        self,
+        *,
+        entity: str | None = None,
+        project: str | None = None,
+        queue: str | None = None,
+        author: str | None = None,
+        state: Sequence[RunState] | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[RunModel]:
+        """Runs, newest first."""
+        params = {
+            "entity": entity,
+            "project": project,
+            "queue": queue,
+            "author": author,
+            "state": [RunState(item).value for item in state] if state else None,
+            "text": text,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return await self._get("/runs", Page[RunModel], **params)
+
+    async def get_run(self, run_id: str) -> RunModel:
+        """One run as it stands."""
+        return await self._get(f"/runs/{_part(run_id)}", RunModel)
+
+    async def stop_run(self, run_id: str) -> RunModel:
+        """Ask a run to stop."""
+        return await self._post(f"/runs/{_part(run_id)}/stop", None, RunModel)
+
+    async def delete_run(self, run_id: str) -> None:
+        """Delete a run that has ended, with its events, logs and usage."""
+        await self._transport.send("DELETE", f"/runs/{_part(run_id)}")
+
+    async def list_run_events(
+        self, run_id: str, *, limit: int = 1000, cursor: str | None = None
+    ) -> Page[EventModel]:
+        """What happened to a run, in order."""
+        return await self._get(f"/runs/{_part(run_id)}/events", Page[EventModel], limit=limit, cursor=cursor)
+
+    async def list_replicas(self, run_id: str, *, attempt: int | None = None) -> Page[ReplicaModel]:
+        """The members of a run's newest attempt, or of the one given."""
+        return await self._get(f"/runs/{_part(run_id)}/replicas", Page[ReplicaModel], attempt=attempt)
+
+    async def explain_run(self, run_id: str) -> ExplanationModel:
+        """Why it waits, or why it ended as it did."""
+        return await self._get(f"/runs/{_part(run_id)}/why", ExplanationModel)
+
+    async def get_manifest(self, run_id: str, *, attempt: int | None = None) -> ManifestModel:
+        """What was submitted to the engine; before that, what would be."""
+        return await self._get(f"/runs/{_part(run_id)}/manifest", ManifestModel, attempt=attempt)
+
+    async def get_usage(
+        self, run_id: str, *, attempt: int | None = None, max_points: int = 500
+    ) -> Page[UsageSeries]:
+        """CPU, memory, GPU, disk and network over time, per replica."""
+        return await self._get(
+            f"/runs/{_part(run_id)}/usage", Page[UsageSeries], attempt=attempt, max_points=max_points
+        )
+
+    async def read_log(
+        self,
+        run_id: str,
+        *,
+        rank: int = 0,
+        attempt: int | None = None,
+        offset: int = 0,
+        limit: int = 1024 * 1024,
+    ) -> bytes:
+        """Raw bytes of one replica's output from an offset; empty at the end of what is there."""
+        params = {"rank": rank, "attempt": attempt, "offset": offset, "limit": limit}
+        response = await self._transport.send("GET", f"/runs/{_part(run_id)}/logs", params=params)
+        return response.content
+
+    async def follow_logs(
+        self, run_id: str, *, rank: int | None = None, tail: int | None = None
+    ) -> AsyncIterator[LogChunk]:
+        """Output as it grows, until the run has ended."""
+        params = {"rank": rank, "tail": tail}
+        async for event in self._transport.events(f"/runs/{_part(run_id)}/logs/stream", params):
+            if event.event == "log":
+                yield LogChunk.model_validate_json(event.data)
+
+    async def follow_events(self, *, run: str | None = None) -> AsyncIterator[EventModel]:
+        """Events of the runs one may see (or of one), from now on, as they happen."""
+        async for event in self._transport.events("/events", {"run": run}):
+            if event.event != "resync":
+                yield EventModel.model_validate_json(event.data)
+
+    # queues
+
+    async def list_queues(self, *, entity: str | None = None) -> Page[QueueModel]:
+        """The queues one may see."""
+        return await self._get("/queues", Page[QueueModel], entity=entity)
+
+    async def create_queue(self, request: QueueRequest) -> QueueModel:
+        """Create a queue."""
+        return await self._post("/queues", request, QueueModel)
+
+    async def get_queue(self, name: str, *, entity: str | None = None) -> QueueModel:
+        """One queue at its newest version."""
+        return await self._get(f"/queues/{_part(name)}", QueueModel, entity=entity)
+
+    async def edit_queue(self, name: str, edit: QueueEdit, *, entity: str | None = None) -> QueueModel:
+        """Make a new version of a queue."""
+        response = await self._transport.send(
+            "PATCH", f"/queues/{_part(name)}", json_body=_body(edit), params={"entity": entity}
+        )
+        return QueueModel.model_validate_json(response.content)
+
+    async def delete_queue(self, name: str, *, entity: str | None = None) -> None:
+        """Delete a queue that has no runs."""
+        await self._transport.send("DELETE", f"/queues/{_part(name)}", params={"entity": entity})
+
+    async def pause_queue(self, name: str, *, entity: str | None = None) -> QueueModel:
+        """Hand out no more runs of this queue."""
+        return await self._post(f"/queues/{_part(name)}/pause", None, QueueModel, params={"entity": entity})
+
+    async def resume_queue(self, name: str, *, entity: str | None = None) -> QueueModel:
+        """Hand out runs again."""
+        return await self._post(f"/queues/{_part(name)}/resume", None, QueueModel, params={"entity": entity})
+
+    # code
+
+    async def create_snapshot(self, request: SnapshotRequest) -> SnapshotModel:
+        """Announce code. The answer names the files the server does not have yet."""
+        return await self._post("/snapshots", request, SnapshotModel, timeout=120)
+
+    async def upload_blobs(
+        self, snapshot_id: str, frames: Iterable[bytes], *, entity: str | None = None
+    ) -> SnapshotModel:
+        """Send missing files (`muster.client.code.pack`)."""
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for piece in frames:
+                yield piece
+
+        response = await self._transport.send(
+            "POST",
+            f"/snapshots/{_part(snapshot_id)}/blobs",
+            content=pieces(),
+            params={"entity": entity},
+            timeout=3600,
+        )
+        return SnapshotModel.model_validate_json(response.content)
+
+    async def get_snapshot(self, snapshot_id: str, *, entity: str | None = None) -> SnapshotContent:
+        """The files of a snapshot."""
+        return await self._get(f"/snapshots/{_part(snapshot_id)}", SnapshotContent, entity=entity)
+
+    async def download_snapshot(self, snapshot_id: str, target: Path, *, entity: str | None = None) -> None:
+        """Save the snapshot as a tar archive."""
+        path = f"/snapshots/{_part(snapshot_id)}/archive"
+        async with self._transport.download(path, {"entity": entity}) as response:
+            with target.open("wb") as file:
+                async for piece in response.aiter_bytes():
+                    file.write(piece)
+
+    # accounts
+
+    async def get_me(self) -> MeModel:
+        """Who the caller is, and where."""
+        return await self._get("/me", MeModel)
+
+    async def list_keys(self) -> Page[KeyModel]:
+        """One's own keys that are not revoked."""
+        return await self._get("/keys", Page[KeyModel])
+
+    async def create_key(self, request: KeyRequest) -> NewKeyModel:
+        """A new key, shown this once."""
+        return await self._post("/keys", request, NewKeyModel)
+
+    async def revoke_key(self, key_id: str) -> None:
+        """Make a key worthless, at once."""
+        await self._transport.send("DELETE", f"/keys/{_part(key_id)}")
+
+    async def create_user(self, request: UserRequest) -> NewKeyModel:
+        """Add a user, with an entity of the same name and a first key."""
+        return await self._post("/users", request, NewKeyModel)
+
+    async def list_entities(self) -> Page[EntityModel]:
+        """The entities one belongs to."""
+        return await self._get("/entities", Page[EntityModel])
+
+    async def get_entity(self, name: str) -> EntityModel:
+        """One entity with its members."""
+        return await self._get(f"/entities/{_part(name)}", EntityModel)
+
+    async def create_entity(self, name: str) -> EntityModel:
+        """Create a team."""
+        return await self._post("/entities", EntityRequest(name=name), EntityModel)
+
+    async def set_member(self, name: str, user: str, request: RoleRequest) -> None:
+        """Give a user a role in an entity."""
+        path = f"/entities/{_part(name)}/members/{_part(user)}"
+        await self._transport.send("PUT", path, json_body=_body(request))
+
+    async def remove_member(self, name: str, user: str) -> None:
+        """Take a user out of an entity."""
+        await self._transport.send("DELETE", f"/entities/{_part(name)}/members/{_part(user)}")
+
+    async def list_audit(
+        self, *, entity: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page[AuditModel]:
+        """Who did what, newest first."""
+        return await self._get("/audit", Page[AuditModel], entity=entity, limit=limit, cursor=cursor)
+
+    # agents
+
+    async def list_agents(self, *, entity: str | None = None) -> Page[agent_wire.AgentModel]:
+        """The agents one may see, online or not."""
+        return await self._get("/agents", Page[agent_wire.AgentModel], entity=entity)
+
+    async def delete_agent(self, name: str, *, entity: str | None = None) -> None:
+        """Remove an agent that is gone for good."""
+        await self._transport.send("DELETE", f"/agents/{_part(name)}", params={"entity": entity})
+
+    async def register_agent(self, request: agent_wire.AgentRequest) -> agent_wire.AgentModel:
+        """Enter an agent."""
+        return await self._post("/agents", request, agent_wire.AgentModel, headers=_AGENT)
+
+    async def poll_work(self, agent_id: str, request: agent_wire.PollRequest) -> agent_wire.PollAnswer:
+        """Renew all leases; wait for work and commands."""
+        return await self._post(
+            f"/agents/{_part(agent_id)}/poll",
+            request,
+            agent_wire.PollAnswer,
+            headers=_AGENT,
+            timeout=request.wait + 10,
+        )
+
+    async def send_reports(self, agent_id: str, batch: agent_wire.ReportBatch) -> agent_wire.ReportAnswer:
+        """What the agent saw."""
+        return await self._post(
+            f"/agents/{_part(agent_id)}/reports", batch, agent_wire.ReportAnswer, headers=_AGENT
+        )
+
+    async def send_logs(self, agent_id: str, index: agent_wire.LogIndex, data: bytes) -> agent_wire.LogAnswer:
+        """Output of many replicas in one request."""
+        response = await self._transport.send(
+            "POST",
+            f"/agents/{_part(agent_id)}/logs",
+            content=_body(index) + b"\n" + data,
+            headers=_AGENT,
+        )
+        return agent_wire.LogAnswer.model_validate_json(response.content)
+
+    async def send_usage(self, agent_id: str, batch: agent_wire.UsageBatch) -> None:
+        """Resource use of the agent's live replicas."""
+        path = f"/agents/{_part(agent_id)}/usage"
+        await self._transport.send("POST", path, json_body=_body(batch), headers=_AGENT)
+
+    async def leave_agent(self, agent_id: str, request: agent_wire.LeaveRequest) -> None:
+        """The agent stops; what it ran goes on."""
+        path = f"/agents/{_part(agent_id)}/leave"
+        await self._transport.send("POST", path, json_body=_body(request))
+
+    # plumbing
+
+    async def _get(self, path: str, model: type[M], **params: Any) -> M:
+        response = await self._transport.send("GET", path, params=params)
+        return model.model_validate_json(response.content)
+
+    async def _post(
+        self,
+        path: str,
+        body: BaseModel | None,
+        model: type[M],
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> M:
+        response = await self._transport.send(
+            "POST",
+            path,
+            json_body=_body(body) if body is not None else None,
+            headers=headers,
+            params=params,
+            timeout=timeout,
+        )
+        return model.model_validate_json(response.content)
+
+
+def new_idempotency_key() -> str:
+    return os.urandom(16).hex()
+
+
+def _body(model: BaseModel) -> bytes:
+    return model.model_dump_json(exclude_none=True).encode()
+
+
+def _part(text: str) -> str:
+    """One segment of a path, whatever was typed."""
+    return quote(text, safe="") or "-"

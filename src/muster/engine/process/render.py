@@ -1,0 +1,171 @@
+"""A run becomes the processes to start on one machine. Pure: the server previews with the same code.
+
+Every text in the manifest is a template. `${name}` stands for what only the agent knows:
+
+    ${workdir} ${output_dir} ${launcher} ${error_dir} ${master_port} ${devices} ${python}
+
+and `$${` is a plain `${`. What the launch brought (command, environment, names, inputs) is written
+escaped, so a `${workdir}` in a user's command reaches the program as it was typed. The queue's own
+config may use the macros, and those of the run (`${run_id}` …), which are filled here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from muster.domain.errors import BadCommand, BadTemplate
+from muster.domain.resources import format_bytes, format_cpus
+from muster.engine.launcher import launcher_env
+from muster.engine.port import Rendered, Work
+from muster.engine.process.config import ProcessConfig, check_env_name
+
+_MACRO = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def render(work: Work) -> Rendered:
+    """What `submit` will start, with the agent's macros still in it."""
+    config = ProcessConfig.parse(_bind(work.config, _run_macros(work)))
+    if not work.command or not work.command[0]:
+        raise BadCommand("There is no command to run.", hint="Give one after `--`, or launch a `.py` file.")
+    nodes = work.training.nodes if work.training else 1
+    shared = _env(work, config)
+    replicas = [
+        {
+            "rank": rank,
+            "command": _command(work, config),
+            "env": {**shared, **_replica_env(work, rank)},
+            "workdir": _workdir(config),
+            "resources": {
+                "cpus": format_cpus(config.resources.millicpus),
+                "memory": format_bytes(config.resources.memory),
+                "gpus": config.resources.gpus,
+            },
+        }
+        for rank in range(nodes)
+    ]
+    manifest = {
+        "engine": "process",
+        "stop_grace": int(config.stop_grace) if config.stop_grace.is_integer() else config.stop_grace,
+        "python": config.python or "${python}",
+        "replicas": replicas,
+    }
+    return Rendered(
+        key=work.key,
+        engine="process",
+        manifest=manifest,
+        replicas=nodes,
+        resources=config.resources * nodes,
+    )
+
+
+def escape(text: str) -> str:
+    """The template that stands for exactly this text."""
+    return text.replace("${", "$${")
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The text a template stands for, once every macro in it is known."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return "${"
+        if name not in values:
+            raise BadTemplate(
+                f"The process engine does not know the macro ${{{name}}}.",
+                hint=f"It knows {', '.join(sorted(values))}; write $${{{name}}} for the text itself.",
+            )
+        return values[name]
+
+    return _MACRO.sub(value, template)
+
+
+def _bind(tree: Any, values: Mapping[str, str]) -> Any:
+    """The same tree with the macros in `values` filled and all others left as they are."""
+    if isinstance(tree, Mapping):
+        return {key: _bind(value, values) for key, value in tree.items()}
+    if not isinstance(tree, str):
+        return tree
+
+    def value(match: re.Match[str]) -> str:
+        return escape(values[match[1]]) if match[1] in values else match[0]
+
+    return _MACRO.sub(value, tree)
+
+
+def _run_macros(work: Work) -> dict[str, str]:
+    return {
+        "run_id": work.key.run_id,
+        "run_name": work.run_name,
+        "project_name": work.project,
+        "entity_name": work.entity,
+        "author": work.author,
+        "queue_name": work.queue,
+        "attempt": str(work.key.attempt),
+        **({"image_uri": work.image} if work.image else {}),
+    }
+
+
+def _command(work: Work, config: ProcessConfig) -> list[str]:
+    command = [escape(word) for word in work.command]
+    if work.training is not None:
+        return ["sh", "${launcher}", *command]
+    if command[0].endswith(".py"):
+        return [config.python or "${python}", *command]
+    return command
+
+
+def _workdir(config: ProcessConfig) -> str:
+    if config.workdir is None:
+        return "${workdir}"
+    if config.workdir.startswith(("/", "${")):
+        return config.workdir
+    return "${workdir}/" + config.workdir
+
+
+def _env(work: Work, config: ProcessConfig) -> dict[str, str]:
+    """The variables all replicas share; a later one wins: queue, launch, Muster's own."""
+    launch = {check_env_name(name): escape(value) for name, value in work.env.items()}
+    run = {
+        "MUSTER_RUN_ID": work.key.run_id,
+        "MUSTER_RUN_NAME": work.run_name,
+        "MUSTER_PROJECT": work.project,
+        "MUSTER_ENTITY": work.entity,
+        "MUSTER_QUEUE": work.queue,
+        "MUSTER_ATTEMPT": str(work.key.attempt),
+        "MUSTER_CONFIG": json.dumps(dict(work.inputs), separators=(",", ":")),
+    }
+    return {
+        "PYTHONUNBUFFERED": "1",
+        **config.env,
+        **launch,
+        **{name: escape(value) for name, value in run.items()},
+        "MUSTER_OUTPUT_DIR": "${output_dir}",
+        "CUDA_VISIBLE_DEVICES": "${devices}",
+        **_training_env(work, config),
+    }
+
+
+def _training_env(work: Work, config: ProcessConfig) -> dict[str, str]:
+    if work.training is None:
+        return {}
+    return {
+        **launcher_env(
+            work.training,
+            command=work.command,
+            gpus_per_node=config.resources.gpus,
+            python=config.python,
+        ),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "${master_port}",
+        "MUSTER_ERROR_DIR": "${error_dir}",
+    }
+
+
+def _replica_env(work: Work, rank: int) -> dict[str, str]:
+    """`MUSTER_REPLICA` is also how a stray process is found to belong to this replica."""
+    replica = {"MUSTER_REPLICA": str(rank)}
+    return replica if work.training is None else {**replica, "NODE_RANK": str(rank)}

@@ -1,0 +1,1 @@
+"""The HTTP door: REST with OpenAPI, server-sent events, sign-in."""

@@ -1,0 +1,77 @@
+"""The application: routes, guards and the tasks that run beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import structlog
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from muster._version import __version__
+from muster.domain.errors import MusterError
+from muster.server import problems
+from muster.server.auth import Doorkeeper
+from muster.server.context import Context
+from muster.server.guard import Guard, is_loopback
+from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams
+from muster.service import sweep
+from muster.service.accounts import server_secret
+from muster.wire.base import Problem
+
+log = structlog.get_logger()
+SWEEP_SECONDS = 1.0
+API = "/api/v1"
+
+
+def create_app(context: Context) -> FastAPI:
+    settings = context.settings
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        now = context.now()
+        await context.db.write(lambda tx: sweep.give_everyone_time(tx, now=now))
+        context.secret = await context.db.read(server_secret)
+        context.start(_sweep_forever(context))
+        context.start(app.state.doorkeeper.forget_on_change())
+        yield
+        await context.close()
+
+    app = FastAPI(
+        title="Muster",
+        version=__version__,
+        summary="Launches machine-learning jobs.",
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
+        responses={"default": {"model": Problem, "description": "What went wrong (RFC 9457)"}},
+    )
+    app.state.context = context
+    app.state.doorkeeper = Doorkeeper(context)
+    for module in (launches, runs, streams, queues, agents, code, accounts):
+        app.include_router(module.router, prefix=API)
+    app.include_router(health.router)
+    problems.install(app)
+    app.add_middleware(
+        Guard, hosts=settings.allowed_hosts | {settings.host}, any_host=not is_loopback(settings.host)
+    )
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """The operation is called as its method in the SDK is."""
+    return route.name
+
+
+async def _sweep_forever(context: Context) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        try:
+            await context.db.write(partial(sweep.sweep, now=context.now()))
+        except MusterError as error:
+            log.error("sweep failed", detail=str(error))

@@ -1,0 +1,131 @@
+"""Sign-in: from a request to an `Actor`. The one place where that is decided.
+
+A key comes as `Authorization: Bearer KEY` or as the password of Basic. A server started by `muster up`
+also signs in its own user without a key, if the connection comes from this machine and from a process
+of that same account, which the kernel tells (`/proc/net/tcp`). Where it cannot tell, a key is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from muster.domain.access import Action, Actor
+from muster.domain.errors import NotAllowed, NotSignedIn
+from muster.server.context import Context
+from muster.server.guard import is_loopback
+from muster.service import accounts
+from muster.service.bus import KEYS
+
+_REMEMBER = 2.0  #: seconds; a revocation in this process takes effect at once
+
+
+class Doorkeeper:
+    """Remembers for a moment whom it let in, so that a busy agent does not cost a look-up a request."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: dict[str, tuple[float, Actor]] = {}
+
+    async def admit(self, request: Request) -> Actor:
+        token = _token(request)
+        if token is None:
+            return await self._local(request)
+        known = self._known.get(token)
+        if known and time.monotonic() - known[0] < _REMEMBER:
+            return known[1]
+        now = self._context.now()
+        actor = await self._context.db.read(lambda conn: accounts.authenticate(conn, token, now=now))
+        if actor.run_id is None:
+            if len(self._known) > 1000:
+                self._known.clear()
+            self._known[token] = (time.monotonic(), actor)
+        return actor
+
+    async def forget_on_change(self) -> None:
+        """Runs for as long as the server does."""
+        with self._context.bus.listen(KEYS) as changed:
+            while True:
+                await changed.wait()
+                changed.clear()
+                self._known.clear()
+
+    async def _local(self, request: Request) -> Actor:
+        user = self._context.settings.local_user
+        if user is None or request.client is None or not is_loopback(request.client.host):
+            raise NotSignedIn()
+        server = request.scope.get("server") or ("", 0)
+        if not _same_account(request.client.host, request.client.port, server[1]):
+            raise NotSignedIn("This server belongs to another account of this machine.")
+        return await self._context.db.read(lambda conn: accounts.user_actor(conn, user))
+
+
+def _token(request: Request) -> str | None:
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and value:
+        return value.strip()
+    if scheme.lower() == "basic":
+        try:
+            _, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise NotSignedIn("The Authorization header cannot be read.") from error
+        return password or None
+    return None
+
+
+def _same_account(host: str, port: int, server_port: int) -> bool:
+    """Does the process at the other end of this loopback connection run as we do (or as root)?"""
+    table = Path("/proc/net/tcp6" if ":" in host else "/proc/net/tcp")
+    remote = _kernel_address(host, port)
+    try:
+        lines = table.read_text().splitlines()[1:]
+    except OSError:
+        return False
+    for line in lines:
+        fields = line.split()
+        local, peer, uid = fields[1], fields[2], int(fields[7])
+        if local == remote and int(peer.rpartition(":")[2], 16) == server_port:
+            return uid in (os.getuid(), 0)
+    return False
+
+
+def _kernel_address(host: str, port: int) -> str:
+    packed = ipaddress.ip_address(host).packed
+    words = [packed[i : i + 4][::-1].hex().upper() for i in range(0, len(packed), 4)]
+    return f"{''.join(words)}:{port:04X}"
+
+
+async def signed_in(request: Request) -> Actor:
+    keeper: Doorkeeper = request.app.state.doorkeeper
+    return await keeper.admit(request)
+
+
+async def person_or_agent(actor: Annotated[Actor, Depends(signed_in)]) -> Actor:
+    """Anybody but a run: a run's token opens only that run."""
+    if actor.run_id is not None:
+        raise NotAllowed("A run's token can only be used for that run.")
+    return actor
+
+
+async def server_admin(actor: Annotated[Actor, Depends(person_or_agent)]) -> Actor:
+    if not actor.server_admin:
+        raise NotAllowed(f"{actor.name} may not {Action.ADMINISTER} this server.", hint="Ask its admin.")
+    return actor
+
+
+async def context_of(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+Ctx = Annotated[Context, Depends(context_of)]
+Visitor = Annotated[Actor, Depends(signed_in)]  #: also a run, about itself
+Caller = Annotated[Actor, Depends(person_or_agent)]
+Admin = Annotated[Actor, Depends(server_admin)]

@@ -1,0 +1,97 @@
+"""Before any route: is the request meant for this server, and is it of a sane size?
+
+A browser can be talked into sending requests to a server on its own machine. It cannot lie about Host
+and Origin, so both are checked, on every method: Host must be a name of this server, and Origin, where
+there is one, this server itself.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.domain.errors import MusterError, NotAllowed, TooLarge
+from muster.domain.resources import readable_bytes
+from muster.server.context import MAX_BODY
+from muster.server.problems import problem_response
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+#: Uploads that are read piece by piece and have limits of their own.
+STREAMED = ("/blobs",)
+
+
+def is_loopback(host: str) -> bool:
+    if host in LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, *, hosts: frozenset[str], any_host: bool) -> None:
+        self._app = app
+        self._hosts = hosts | LOOPBACK_NAMES
+        self._any_host = any_host  # bound to a public address: keys are demanded instead
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit = None if scope["path"].endswith(STREAMED) else MAX_BODY
+        try:
+            self._check(scope)
+            _check_declared_size(scope, limit)
+        except MusterError as error:
+            await problem_response(error)(scope, receive, send)
+            return
+        await self._app(scope, _counted(receive, limit), send)
+
+    def _check(self, scope: Scope) -> None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = urlsplit(f"//{headers.get(b'host', '')}")
+        if not self._any_host and host.hostname not in self._hosts:
+            raise NotAllowed(
+                f"This server does not go by the name {host.hostname!r}.",
+                hint="Call it by a name it knows, or start it with --allow-host NAME.",
+            )
+        origin = headers.get(b"origin")
+        if origin is None:
+            return
+        if urlsplit(origin).netloc != host.netloc:
+            raise NotAllowed(
+                f"Requests from pages of {origin} are not taken.", hint="Use this server's pages."
+            )
+
+
+def _check_declared_size(scope: Scope, limit: int | None) -> None:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and limit is not None and value.isdigit() and int(value) > limit:
+            raise _too_large(limit)
+
+
+def _counted(receive: Receive, limit: int | None) -> Receive:
+    if limit is None:
+        return receive
+    seen = 0
+
+    async def counting() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > limit:
+            raise _too_large(limit)
+        return message
+
+    return counting
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        f"The request is larger than {readable_bytes(limit)}.", hint="Send it in several smaller ones."
+    )

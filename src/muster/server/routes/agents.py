@@ -1,0 +1,278 @@
+"""What agents ask and say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from muster.domain.access import Action, Actor
+from muster.domain.agent import Agent
+from muster.domain.errors import BadInput, Conflict
+from muster.domain.observation import AttemptKey
+from muster.server.auth import Caller, Ctx
+from muster.server.context import CLOSING, Context
+from muster.service import claim, fleet, observe
+from muster.service.accounts import run_token
+from muster.service.bus import agent_topic, locality_topic, log_topic, queue_topic
+from muster.service.claim import Assignment, Claim, Held
+from muster.service.fleet import Registration
+from muster.service.observe import Report
+from muster.store import agents, attempts, queues, runs
+from muster.store.database import Tx
+from muster.store.logs import LogKey
+from muster.store.usage import FIELDS, UsagePoint
+from muster.wire import agents as wire
+from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Page
+from muster.wire.runs import RunModel
+
+router = APIRouter(tags=["agents"])
+
+Protocol = Annotated[str, Header(alias=PROTOCOL_HEADER)]
+_MAX_INDEX = 4 * 1024 * 1024
+
+
+def check_protocol(spoken: str) -> None:
+    if spoken != PROTOCOL:
+        raise Conflict(
+            f"This server speaks agent protocol {PROTOCOL}, not {spoken!r}.",
+            hint="Use an agent of the server's version.",
+        )
+
+
+@router.post("/agents", status_code=201)
+async def register_agent(
+    ctx: Ctx, caller: Caller, asked: wire.AgentRequest, protocol: Protocol
+) -> wire.AgentModel:
+    """Enter an agent. One of the same name is overtaken by it."""
+    check_protocol(protocol)
+    now = ctx.now()
+    registration = Registration(
+        name=asked.name,
+        incarnation=asked.incarnation,
+        engine=asked.engine,
+        host=asked.host,
+        locality=asked.locality,
+        version=asked.version,
+        max_jobs=asked.max_jobs,
+        total=asked.total.to_domain(),
+        devices=tuple(asked.devices),
+        queues=tuple(asked.queues),
+        entity=asked.entity,
+    )
+
+    def work(tx: Tx) -> wire.AgentModel:
+        agent, served = fleet.register(tx, caller, registration, now=now, random=ctx.random)
+        names = [queue.name for queue in served]
+        return wire.AgentModel.of(agent, queues=names, running=0, now=now)
+
+    return await ctx.db.write(work)
+
+
+@router.get("/agents")
+async def list_agents(ctx: Ctx, caller: Caller, entity: str | None = None) -> Page[wire.AgentModel]:
+    """The agents one may see, online or not."""
+    now = ctx.now()
+
+    def model(conn: Connection, agent: Agent) -> wire.AgentModel:
+        names = [queue.name for queue in queues.of_agent(conn, agent.id)]
+        running = len(runs.live_of_agent(conn, agent.id))
+        return wire.AgentModel.of(agent, queues=names, running=running, now=now)
+
+    def work(conn: Connection) -> Page[wire.AgentModel]:
+        if entity is not None:
+            caller.require(Action.READ, entity)
+        wanted = caller.visible if entity is None else (entity,)
+        return Page(items=[model(conn, agent) for agent in agents.of_entities(conn, wanted)])
+
+    return await ctx.db.read(work)
+
+
+@router.delete("/agents/{name}", status_code=204, response_class=Response)
+async def delete_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> None:
+    """Remove an agent that is gone for good."""
+    now = ctx.now()
+    await ctx.db.write(lambda tx: fleet.forget(tx, caller, name, entity, now=now))
+
+
+@router.post("/agents/{agent_id}/poll")
+async def poll_work(
+    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.PollRequest, protocol: Protocol
+) -> wire.PollAnswer:
+    """Renew all leases; wait for work and commands, and answer at once when there is any."""
+    check_protocol(protocol)
+    held = [
+        Held(
+            key=AttemptKey(run_id=item.run_id, attempt=item.attempt),
+            epoch=item.epoch,
+            stopping=item.stopping,
+        )
+        for item in asked.held
+    ]
+    free = asked.free.to_domain()
+
+    def work(tx: Tx) -> Assignment:
+        return claim.assign(
+            tx,
+            caller,
+            agent_id,
+            asked.incarnation,
+            held=held,
+            slots=asked.slots,
+            free=free,
+            now=ctx.now(),
+        )
+
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + asked.wait
+    topics = await ctx.db.read(lambda conn: _topics(conn, agent_id))
+    with ctx.bus.listen(*topics, CLOSING) as wake:
+        while True:
+            wake.clear()
+            assignment = await ctx.db.write(work)
+            left = deadline - loop.time()
+            if assignment or left <= 0 or ctx.closing:
+                return _answer(ctx, assignment)
+            try:
+                await asyncio.wait_for(wake.wait(), left)
+            except TimeoutError:
+                return wire.PollAnswer()
+
+
+def _topics(conn: Connection, agent_id: str) -> list[str]:
+    agent = agents.find(conn, agent_id)
+    places = [locality_topic(agent.locality)] if agent else []
+    served = [queue_topic(queue_id) for queue_id in agents.queue_ids(conn, agent_id)]
+    return [agent_topic(agent_id), *places, *served]
+
+
+def _answer(ctx: Context, assignment: Assignment) -> wire.PollAnswer:
+    return wire.PollAnswer(
+        claims=[_claim(ctx, item) for item in assignment.claims],
+        stops=[wire.KeyModel(**key.__dict__) for key in assignment.stops],
+        drops=[wire.KeyModel(**key.__dict__) for key in assignment.drops],
+    )
+
+
+def _claim(ctx: Context, item: Claim) -> wire.ClaimModel:
+    head = item.run.head
+    return wire.ClaimModel(
+        run=RunModel.of(item.run),
+        bound_config=dict(item.run.spec.config),
+        attempt=head.attempt,
+        epoch=head.epoch,
+        adopt=item.adopt,
+        token=run_token(ctx.secret, head.id, head.attempt),
+    )
+
+
+@router.post("/agents/{agent_id}/reports")
+async def send_reports(
+    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.ReportBatch, protocol: Protocol
+) -> wire.ReportAnswer:
+    """What the agent saw. Sending it again is harmless; what is out of date is refused by name."""
+    check_protocol(protocol)
+    reports = [_report(item) for item in asked.reports]
+    now = ctx.now()
+    refused = await ctx.db.write(
+        lambda tx: observe.report(tx, caller, agent_id, asked.incarnation, reports, now=now)
+    )
+    return wire.ReportAnswer(
+        refused=[
+            wire.RefusedModel.model_construct(
+                run_id=item.key.run_id, attempt=item.key.attempt, reason=item.reason
+            )
+            for item in refused
+        ]
+    )
+
+
+def _report(item: wire.ReportModel) -> Report:
+    key = AttemptKey(run_id=item.run_id, attempt=item.attempt)
+    if isinstance(item.fact, wire.ManifestFact):
+        return Report(key=key, epoch=item.epoch, seq=item.seq, manifest=item.fact.manifest)
+    return Report(key=key, epoch=item.epoch, seq=item.seq, fact=wire.fact_from_wire(item.fact))
+
+
+@router.post(
+    "/agents/{agent_id}/logs",
+    openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+)
+async def send_logs(
+    ctx: Ctx, caller: Caller, agent_id: str, request: Request, protocol: Protocol
+) -> wire.LogAnswer:
+    """Output of many replicas in one body: a line of JSON (`LogIndex`), then the raw bytes it names.
+    Bytes the server has already are passed over; the answer says how much it has now."""
+    check_protocol(protocol)
+    body = await request.body()
+    index, data = _split(body)
+    wanted = {AttemptKey(run_id=piece.run_id, attempt=piece.attempt) for piece in index.pieces}
+    await _require_agent(ctx, caller, agent_id, index.incarnation)
+    epochs = await ctx.db.read(
+        lambda conn: {key: attempt.epoch for key, attempt in attempts.find_many(conn, wanted).items()}
+    )
+    micros = int(ctx.now().timestamp() * 1_000_000)
+
+    def write() -> list[wire.LogLength]:
+        lengths, position = [], 0
+        for piece in index.pieces:
+            part = data[position : position + piece.length]
+            position += piece.length
+            key = LogKey(run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank)
+            known = epochs.get(AttemptKey(run_id=piece.run_id, attempt=piece.attempt))
+            length = None
+            if known == piece.epoch:
+                length = ctx.logs.write(key, piece.offset, part, at_micros=micros)
+            lengths.append(wire.LogLength(**key.__dict__, length=length))
+        return lengths
+
+    lengths = await asyncio.to_thread(write)
+    ctx.bus.publish({log_topic(piece.run_id) for piece in index.pieces})
+    return wire.LogAnswer(lengths=lengths)
+
+
+def _split(body: bytes) -> tuple[wire.LogIndex, memoryview]:
+    end = body.find(b"\n", 0, _MAX_INDEX)
+    if end < 0:
+        raise BadInput("A log upload begins with a line of JSON.", hint="See LogIndex in /api/docs.")
+    try:
+        index = wire.LogIndex.model_validate_json(body[:end])
+    except ValidationError as error:
+        raise BadInput(f"The index of the log upload cannot be read: {error.errors()[0]['msg']}.") from error
+    data = memoryview(body)[end + 1 :]
+    if sum(piece.length for piece in index.pieces) != len(data):
+        raise BadInput("The index of the log upload does not fit its bytes.", hint="Send it again whole.")
+    return index, data
+
+
+@router.post("/agents/{agent_id}/usage", status_code=204, response_class=Response)
+async def send_usage(
+    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.UsageBatch, protocol: Protocol
+) -> None:
+    """Resource use of the agent's live replicas."""
+    check_protocol(protocol)
+    await _require_agent(ctx, caller, agent_id, asked.incarnation)
+    live = await ctx.db.read(lambda conn: {head.id for head in runs.live_of_agent(conn, agent_id)})
+
+    def write() -> None:
+        for sample in asked.samples:
+            if sample.run_id in live:
+                key = LogKey(run_id=sample.run_id, attempt=sample.attempt, rank=sample.rank)
+                values = tuple(getattr(sample, name) for name in FIELDS)
+                ctx.usage.append(key, [UsagePoint(at=sample.at, values=values)])
+
+    await asyncio.to_thread(write)
+
+
+@router.post("/agents/{agent_id}/leave", status_code=204, response_class=Response)
+async def leave_agent(ctx: Ctx, caller: Caller, agent_id: str, asked: wire.LeaveRequest) -> None:
+    """The agent stops. What it ran goes on and waits for the next agent that can see it."""
+    now = ctx.now()
+    await ctx.db.write(lambda tx: fleet.leave(tx, caller, agent_id, asked.incarnation, now=now))
+
+
+async def _require_agent(ctx: Context, caller: Actor, agent_id: str, incarnation: str) -> None:
+    await ctx.db.read(lambda conn: claim.require_agent(conn, caller, agent_id, incarnation))

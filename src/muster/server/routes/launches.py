@@ -1,0 +1,121 @@
+"""Launching runs."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header
+from sqlalchemy import Connection
+
+from muster.domain.access import Actor
+from muster.domain.errors import IdempotencyMismatch
+from muster.domain.run import Retry
+from muster.server.auth import Caller, Ctx
+from muster.server.context import Context
+from muster.service import launch as service
+from muster.service.launch import Order
+from muster.service.sweep import KEEP_ANSWERS
+from muster.store import records, runs
+from muster.store.database import Tx
+from muster.wire.base import Page
+from muster.wire.runs import LaunchBatch, LaunchRequest, PreviewModel, ResourcesModel, RunModel
+
+router = APIRouter(tags=["launches"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        max_length=128,
+        description="Sent again within 24 h, the same request returns the same runs and launches nothing.",
+    ),
+]
+
+
+def order_of(asked: LaunchRequest) -> Order:
+    return Order(
+        queue=asked.queue,
+        command=tuple(asked.command),
+        entity=asked.entity,
+        project=asked.project,
+        name=asked.name,
+        env=asked.env,
+        inputs=asked.config,
+        values=asked.values,
+        training=asked.training.to_domain() if asked.training else None,
+        retry=Retry(max=asked.retry.max, on=frozenset(asked.retry.on)),
+        priority=asked.priority,
+        snapshot=asked.snapshot,
+        image=asked.image,
+    )
+
+
+@router.post("/launches", status_code=201)
+async def launch(ctx: Ctx, caller: Caller, asked: LaunchRequest, key: IdempotencyKey = None) -> RunModel:
+    """Launch one run."""
+    items = await _launch(ctx, caller, [asked], key)
+    return items[0]
+
+
+@router.post("/launches/batch", status_code=201)
+async def launch_batch(
+    ctx: Ctx, caller: Caller, asked: LaunchBatch, key: IdempotencyKey = None
+) -> Page[RunModel]:
+    """Launch many runs: all of them, or none."""
+    return Page(items=await _launch(ctx, caller, asked.launches, key))
+
+
+@router.post("/launches/preview")
+async def preview_launch(ctx: Ctx, caller: Caller, asked: LaunchRequest) -> PreviewModel:
+    """What would be started, without starting it. Refuses what a launch would refuse."""
+    order, now = order_of(asked), ctx.now()
+
+    def work(conn: Connection) -> PreviewModel:
+        run, rendered = service.preview(conn, caller, order, now=now, random=ctx.random)
+        return PreviewModel(
+            engine=rendered.engine,
+            manifest=dict(rendered.manifest),
+            resources=ResourcesModel.of(rendered.resources),
+            values=dict(run.spec.values),
+            queue=run.queue,
+            queue_version=run.queue_version,
+            checked="not checked by the engine",
+        )
+
+    return await ctx.db.read(work)
+
+
+async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: str | None) -> list[RunModel]:
+    orders, now = [order_of(item) for item in asked], ctx.now()
+
+    def work(tx: Tx) -> list[RunModel]:
+        return [RunModel.of(run) for run in service.launch(tx, caller, orders, now=now, random=ctx.random)]
+
+    if key is None:
+        return await ctx.db.write(work)
+    fingerprint = _fingerprint(asked)
+
+    def once(tx: Tx) -> list[RunModel]:
+        kept = records.kept_answer(tx.conn, caller.name, key, since=now - KEEP_ANSWERS)
+        if kept is None:
+            made = work(tx)
+            ids: Any = [run.id for run in made]
+            answer = records.KeptAnswer(fingerprint=fingerprint, answer=ids)
+            records.keep_answer(tx.conn, caller.name, key, answer, at=now)
+            return made
+        if kept.fingerprint != fingerprint:
+            raise IdempotencyMismatch(
+                f"The idempotency key {key!r} was used for another launch.", hint="Use a new key for each."
+            )
+        found = runs.find_many(tx.conn, kept.answer)
+        return [RunModel.of(found[run_id]) for run_id in kept.answer if run_id in found]
+
+    return await ctx.db.write(once)
+
+
+def _fingerprint(asked: list[LaunchRequest]) -> str:
+    digest = hashlib.sha256()
+    for item in asked:
+        digest.update(item.model_dump_json().encode())
+    return digest.hexdigest()

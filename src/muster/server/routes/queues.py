@@ -1,0 +1,133 @@
+"""Queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from fastapi import APIRouter, Response
+from sqlalchemy import Connection
+
+from muster.domain.access import Action
+from muster.domain.queue import Queue
+from muster.server.auth import Caller, Ctx
+from muster.service import queue as service
+from muster.store import agents, queues, runs
+from muster.wire.base import Page
+from muster.wire.queues import QueueEdit, QueueModel, QueueRequest
+
+router = APIRouter(tags=["queues"])
+
+
+def models(conn: Connection, found: Sequence[Queue], now: datetime) -> list[QueueModel]:
+    counts = runs.count_by_state(conn, [queue.id for queue in found])
+    return [
+        QueueModel.of(
+            queue,
+            waiting=counts.get((queue.id, "waiting"), 0),
+            running=counts.get((queue.id, "running"), 0),
+            agents_online=sum(agent.online(now) for agent in agents.of_queue(conn, queue.id)),
+        )
+        for queue in found
+    ]
+
+
+@router.get("/queues")
+async def list_queues(ctx: Ctx, caller: Caller, entity: str | None = None) -> Page[QueueModel]:
+    """The queues one may see."""
+    now = ctx.now()
+
+    def work(conn: Connection) -> Page[QueueModel]:
+        if entity is not None:
+            caller.require(Action.READ, entity)
+        wanted = caller.visible if entity is None else (entity,)
+        return Page(items=models(conn, queues.of_entities(conn, wanted), now))
+
+    return await ctx.db.read(work)
+
+
+@router.post("/queues", status_code=201)
+async def create_queue(ctx: Ctx, caller: Caller, asked: QueueRequest) -> QueueModel:
+    """Create a queue."""
+    now = ctx.now()
+    return await ctx.db.write(
+        lambda tx: models(
+            tx.conn,
+            [
+                service.create(
+                    tx,
+                    caller,
+                    name=asked.name,
+                    resource=asked.resource,
+                    config=asked.config,
+                    variables=asked.variables,
+                    entity=asked.entity,
+                    now=now,
+                    random=ctx.random,
+                )
+            ],
+            now,
+        )[0]
+    )
+
+
+@router.get("/queues/{name}")
+async def get_queue(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> QueueModel:
+    """One queue at its newest version."""
+    now = ctx.now()
+    return await ctx.db.read(lambda conn: models(conn, [service.find(conn, caller, name, entity)], now)[0])
+
+
+@router.patch("/queues/{name}")
+async def edit_queue(
+    ctx: Ctx, caller: Caller, name: str, asked: QueueEdit, entity: str | None = None
+) -> QueueModel:
+    """Make a new version of a queue. Waiting runs keep the version they were launched with."""
+    now = ctx.now()
+    return await ctx.db.write(
+        lambda tx: models(
+            tx.conn,
+            [
+                service.edit(
+                    tx,
+                    caller,
+                    name,
+                    entity=entity,
+                    config=asked.config,
+                    variables=asked.variables,
+                    now=now,
+                )
+            ],
+            now,
+        )[0]
+    )
+
+
+@router.delete("/queues/{name}", status_code=204, response_class=Response)
+async def delete_queue(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> None:
+    """Delete a queue that has no runs."""
+    now = ctx.now()
+    await ctx.db.write(lambda tx: service.delete(tx, caller, name, entity=entity, now=now))
+
+
+@router.post("/queues/{name}/pause")
+async def pause_queue(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> QueueModel:
+    """Hand out no more runs of this queue. What runs goes on."""
+    return await _set_paused(ctx, caller, name, entity, paused=True)
+
+
+@router.post("/queues/{name}/resume")
+async def resume_queue(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> QueueModel:
+    """Hand out runs again."""
+    return await _set_paused(ctx, caller, name, entity, paused=False)
+
+
+async def _set_paused(ctx: Ctx, caller: Caller, name: str, entity: str | None, *, paused: bool) -> QueueModel:
+    now = ctx.now()
+    return await ctx.db.write(
+        lambda tx: models(
+            tx.conn,
+            [service.set_paused(tx, caller, name, entity=entity, paused=paused, now=now)],
+            now,
+        )[0]
+    )

@@ -1,0 +1,202 @@
+"""Looking at runs, stopping and deleting them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from sqlalchemy import Connection
+
+from muster.domain.access import Action, Actor
+from muster.domain.errors import BadInput, NotFound
+from muster.domain.observation import AttemptKey
+from muster.domain.run import Run, RunState
+from muster.server.auth import Caller, Ctx, Visitor
+from muster.service import explain as explain_service
+from muster.service import queue as queue_service
+from muster.service import stop as stop_service
+from muster.service.render import render, work_of
+from muster.store import attempts, events, queues, runs
+from muster.store.logs import LogKey
+from muster.store.usage import FIELDS
+from muster.wire.base import Page
+from muster.wire.runs import (
+    EventModel,
+    ExplanationModel,
+    ManifestModel,
+    ReplicaModel,
+    RunModel,
+    UsageSeries,
+)
+
+router = APIRouter(tags=["runs"])
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+def visible_run(conn: Connection, actor: Actor, run_id: str) -> Run:
+    run = runs.find(conn, run_id)
+    if run is None or not actor.may_see(run.entity, run.id):
+        raise NotFound("run", run_id)
+    return run
+
+
+def cursor_number(cursor: str | None) -> int | None:
+    if cursor is None:
+        return None
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:
+        raise BadInput(f"{cursor[:40]!r} is not a cursor.", hint="Pass `next` of the page before as it is.")
+    return int(cursor)
+
+
+@router.get("/runs")
+async def list_runs(
+    ctx: Ctx,
+    caller: Caller,
+    entity: str | None = None,
+    project: str | None = None,
+    queue: str | None = None,
+    author: str | None = None,
+    state: Annotated[list[RunState] | None, Query()] = None,
+    text: Annotated[str | None, Query(max_length=128)] = None,
+    limit: Limit = 50,
+    cursor: str | None = None,
+) -> Page[RunModel]:
+    """Runs, newest first."""
+    before = cursor_number(cursor)
+
+    def work(conn: Connection) -> Page[RunModel]:
+        entities = caller.visible if entity is None else (entity,)
+        if entity is not None:
+            caller.require(Action.READ, entity)
+        queue_id = queue_service.find(conn, caller, queue, entity).id if queue else None
+        narrow = runs.Filter(
+            entities=entities,
+            project=project,
+            queue_id=queue_id,
+            author=author,
+            states=tuple(state or ()),
+            text=text,
+        )
+        found = runs.page(conn, narrow, before=before, limit=limit + 1)
+        shown = found[:limit]
+        following = str(shown[-1][0]) if len(found) > limit else None
+        return Page(items=[RunModel.of(run) for _, run in shown], next=following)
+
+    return await ctx.db.read(work)
+
+
+@router.get("/runs/{run_id}")
+async def get_run(ctx: Ctx, visitor: Visitor, run_id: str) -> RunModel:
+    """One run as it stands."""
+    return await ctx.db.read(lambda conn: RunModel.of(visible_run(conn, visitor, run_id)))
+
+
+@router.post("/runs/{run_id}/stop")
+async def stop_run(ctx: Ctx, visitor: Visitor, run_id: str) -> RunModel:
+    """Ask a run to stop. Asking again changes nothing."""
+    now = ctx.now()
+    return await ctx.db.write(lambda tx: RunModel.of(stop_service.stop(tx, visitor, run_id, now=now)))
+
+
+@router.delete("/runs/{run_id}", status_code=204, response_class=Response)
+async def delete_run(ctx: Ctx, caller: Caller, run_id: str) -> None:
+    """Delete a run that has ended, with its events, logs and usage."""
+    now = ctx.now()
+    await ctx.db.write(lambda tx: stop_service.delete(tx, caller, run_id, now=now))
+    await asyncio.to_thread(ctx.logs.remove_run, run_id)
+    await asyncio.to_thread(ctx.usage.remove_run, run_id)
+
+
+@router.get("/runs/{run_id}/events")
+async def list_run_events(
+    ctx: Ctx, visitor: Visitor, run_id: str, limit: Limit = 1000, cursor: str | None = None
+) -> Page[EventModel]:
+    """What happened to a run, in order."""
+    after = cursor_number(cursor) or 0
+
+    def work(conn: Connection) -> Page[EventModel]:
+        visible_run(conn, visitor, run_id)
+        found = events.of_run(conn, run_id, after=after, limit=limit + 1)
+        shown = found[:limit]
+        following = str(shown[-1].seq) if len(found) > limit else None
+        return Page(items=[EventModel.of(event) for event in shown], next=following)
+
+    return await ctx.db.read(work)
+
+
+@router.get("/runs/{run_id}/replicas")
+async def list_replicas(
+    ctx: Ctx, visitor: Visitor, run_id: str, attempt: Annotated[int | None, Query(ge=1)] = None
+) -> Page[ReplicaModel]:
+    """The members of a run's newest attempt, or of the one given."""
+
+    def work(conn: Connection) -> Page[ReplicaModel]:
+        run = visible_run(conn, visitor, run_id)
+        number = attempt or run.head.attempt
+        members = attempts.replicas_of(conn, AttemptKey(run_id=run_id, attempt=number))
+        return Page(items=[ReplicaModel.of(replica, number) for replica in members])
+
+    return await ctx.db.read(work)
+
+
+@router.get("/runs/{run_id}/why")
+async def explain_run(ctx: Ctx, visitor: Visitor, run_id: str) -> ExplanationModel:
+    """Why it waits, or why it ended as it did."""
+    now = ctx.now()
+
+    def work(conn: Connection) -> ExplanationModel:
+        run = visible_run(conn, visitor, run_id)
+        return ExplanationModel(**asdict(explain_service.explain(conn, run, now=now)))
+
+    return await ctx.db.read(work)
+
+
+@router.get("/runs/{run_id}/manifest")
+async def get_manifest(
+    ctx: Ctx, visitor: Visitor, run_id: str, attempt: Annotated[int | None, Query(ge=1)] = None
+) -> ManifestModel:
+    """What was submitted to the engine; before that, what would be."""
+
+    def work(conn: Connection) -> ManifestModel:
+        run = visible_run(conn, visitor, run_id)
+        number = attempt or max(run.head.attempt, 1)
+        key = AttemptKey(run_id=run_id, attempt=number)
+        found = attempts.find_many(conn, [key]).get(key)
+        if found and found.manifest is not None:
+            return ManifestModel(run_id=run_id, attempt=number, manifest=dict(found.manifest), submitted=True)
+        queue = queues.find_by_id(conn, run.head.queue_id)
+        if queue is None or number > max(run.head.attempt, 1):
+            raise NotFound("attempt", str(number), hint=f"The run has {run.head.attempt} attempts.")
+        rendered = render(queue.engine, work_of(run))
+        return ManifestModel(run_id=run_id, attempt=number, manifest=dict(rendered.manifest), submitted=False)
+
+    return await ctx.db.read(work)
+
+
+@router.get("/runs/{run_id}/usage")
+async def get_usage(
+    ctx: Ctx,
+    visitor: Visitor,
+    run_id: str,
+    attempt: Annotated[int | None, Query(ge=1)] = None,
+    max_points: Annotated[int, Query(ge=1, le=10_000)] = 500,
+) -> Page[UsageSeries]:
+    """CPU, memory, GPU, disk and network over time, per replica."""
+
+    def load(conn: Connection) -> tuple[int, list[int]]:
+        run = visible_run(conn, visitor, run_id)
+        number = attempt or max(run.head.attempt, 1)
+        members = attempts.replicas_of(conn, AttemptKey(run_id=run_id, attempt=number))
+        return number, [replica.rank for replica in members]
+
+    number, ranks = await ctx.db.read(load)
+
+    def read(rank: int) -> UsageSeries:
+        points = ctx.usage.read(LogKey(run_id=run_id, attempt=number, rank=rank), max_points=max_points)
+        columns = {name: [point.values[i] for point in points] for i, name in enumerate(FIELDS)}
+        return UsageSeries(rank=rank, attempt=number, at=[point.at for point in points], values=columns)
+
+    return Page(items=await asyncio.to_thread(lambda: [read(rank) for rank in ranks]))

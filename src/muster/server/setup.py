@@ -1,0 +1,108 @@
+"""What a server needs before it can serve: its database, its secret, its first user."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.domain.access import Actor, KeyKind, Role
+from muster.domain.errors import Conflict, StoreUnavailable
+from muster.domain.names import checked_name
+from muster.server.context import Context
+from muster.service import accounts, queue
+from muster.store import accounts as store_accounts
+from muster.store import migrations, records
+from muster.store.database import Tx
+
+_BLOBS = "blob_dir_id"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataDir:
+    """Where a server keeps its things."""
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "muster.db"
+
+    @property
+    def local_key(self) -> Path:
+        """The local user's key, readable only by that user."""
+        return self.path / "local.key"
+
+    def lock(self) -> int:
+        """Hold the directory for this server alone; returns the descriptor that holds it."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise Conflict(
+                f"Another Muster server already uses {self.path}.",
+                hint="Stop that one, or give this one its own directory with --data-dir.",
+            ) from error
+        return descriptor
+
+
+def prepare(context: Context) -> None:
+    """Bring the database up to date, and check that the files beside it are its own."""
+    context.settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    context.db.write_now(lambda tx: migrations.upgrade(tx.conn))
+    context.db.write_now(lambda tx: _prepare(tx, context))
+
+
+def _prepare(tx: Tx, context: Context) -> None:
+    accounts.ensure_secret(tx, random=context.random)
+    marker = context.settings.data_dir / "blobs.id"
+    known = records.setting(tx.conn, _BLOBS)
+    if known is None:
+        if not marker.exists():
+            marker.write_text(context.random(16).hex())
+        records.set_setting(tx.conn, _BLOBS, marker.read_text().strip())
+    elif not marker.exists() or marker.read_text().strip() != known:
+        raise StoreUnavailable(
+            f"The files in {context.settings.data_dir} do not belong to this database.",
+            hint="Point --data-dir at the directory this database was used with.",
+        )
+
+
+def create_admin(context: Context, name: str) -> str:
+    """The first user, admin of the server, with a queue `local`; returns the key, shown this once."""
+
+    def work(tx: Tx) -> str:
+        if store_accounts.count_users(tx.conn):
+            raise Conflict(
+                "This server has users already.",
+                hint="Sign in with the key that was printed then, and make further ones: muster key create.",
+            )
+        now = context.now()
+        new = accounts.create_user(
+            tx, None, checked_name(name, what="user"), admin=True, now=now, random=context.random
+        )
+        owner = Actor(
+            name=name, kind=KeyKind.USER, default_entity=name, roles={name: Role.ADMIN}, server_admin=True
+        )
+        queue.create(
+            tx,
+            owner,
+            name=queue.LOCAL_QUEUE,
+            resource="process",
+            config=queue.LOCAL_CONFIG,
+            variables=queue.LOCAL_VARIABLES,
+            entity=name,
+            now=now,
+            random=context.random,
+            follows_inventory=True,
+        )
+        return new.text
+
+    return context.db.write_now(work)
+
+
+def has_users(context: Context) -> bool:
+    return context.db.write_now(lambda tx: store_accounts.count_users(tx.conn) > 0)

@@ -1,0 +1,64 @@
+"""Who waits for what: topics that are told after a commit wake those who wait on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+EVENTS = "events"  #: some run has a new event
+KEYS = "keys"  #: keys, roles or members changed
+
+
+def queue_topic(queue_id: str) -> str:
+    """The queue has something to hand out."""
+    return f"queue:{queue_id}"
+
+
+def agent_topic(agent_id: str) -> str:
+    """Something for this agent: a stop, freed room, a newer incarnation."""
+    return f"agent:{agent_id}"
+
+
+def locality_topic(locality: str) -> str:
+    """A run was orphaned where these agents can see it."""
+    return f"locality:{locality}"
+
+
+def run_topic(run_id: str) -> str:
+    """The run changed."""
+    return f"run:{run_id}"
+
+
+def log_topic(run_id: str) -> str:
+    """The run's log grew."""
+    return f"log:{run_id}"
+
+
+class Bus:
+    """In one process. (Several servers on PostgreSQL will also tell each other.)"""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+
+    def publish(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            for event in self._waiting.get(topic, ()):
+                event.set()
+
+    @contextmanager
+    def listen(self, *topics: str) -> Iterator[asyncio.Event]:
+        """An event that is set when any of `topics` is told. Listen first, look second: then
+        nothing that happens in between is missed."""
+        event = asyncio.Event()
+        for topic in topics:
+            self._waiting[topic].add(event)
+        try:
+            yield event
+        finally:
+            for topic in topics:
+                waiting = self._waiting[topic]
+                waiting.discard(event)
+                if not waiting:
+                    del self._waiting[topic]

@@ -1,0 +1,220 @@
+"""Handing out runs: leases with a growing epoch, renewals, take-overs, stops.
+
+Invariants:
+
+1. A live run has one lease: an agent, an epoch, an expiry. Every claim or take-over raises the epoch.
+2. Only the newest epoch may report (`muster.service.observe`); anything older is refused.
+3. A claim is durable before the agent hears of it. One that never arrived is sent again, because the
+   agent lists what it holds with every request and the server knows what it gave.
+4. A run whose lease ran out is handed to an agent that can see its processes (same locality), which
+   finds them or finds that there are none. Elsewhere it starts again only after `LOST_AFTER`.
+5. A restarted agent is a new incarnation: the old one's requests are refused from then on, and its
+   runs are open for take-over at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from muster.domain.access import Action, Actor
+from muster.domain.agent import Agent
+from muster.domain.errors import Conflict, NotFound
+from muster.domain.observation import AttemptKey
+from muster.domain.resources import Resources
+from muster.domain.run import LEASE_TTL, EventType, Run, RunHead, RunState
+from muster.domain.schedule import Candidate, Capacity, pick
+from muster.service.journal import Entry, write
+from muster.store import agents, attempts, queues, runs
+from muster.store.database import Tx
+
+LOOK_AHEAD = 64  #: waiting runs of a queue looked at for one that fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A run the agent says it has."""
+
+    key: AttemptKey
+    epoch: int
+    stopping: bool = False  #: it knows of the stop already
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A run handed to an agent."""
+
+    run: Run
+    queue: str
+    adopt: bool  #: somebody may have started it already: look first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What an agent is to do."""
+
+    claims: tuple[Claim, ...] = ()
+    stops: tuple[AttemptKey, ...] = ()
+    drops: tuple[AttemptKey, ...] = ()  #: no longer its own: forget, touch nothing
+
+    def __bool__(self) -> bool:
+        return bool(self.claims or self.stops or self.drops)
+
+
+@dataclass(kw_only=True)
+class _Books:
+    """What the agent holds, sorted by what is to be done about it."""
+
+    resend: list[RunHead] = field(default_factory=list)
+    reclaim: list[RunHead] = field(default_factory=list)  # orphaned while held: it is alive after all
+    stops: list[AttemptKey] = field(default_factory=list)
+    drops: list[AttemptKey] = field(default_factory=list)
+    released: int = 0  # ended since the request was made
+    freed: Resources = field(default_factory=Resources)
+
+
+def require_agent(conn: Connection, actor: Actor, agent_id: str, incarnation: str) -> Agent:
+    agent = agents.find(conn, agent_id)
+    if agent is None or not actor.may(Action.SERVE, agent.entity):
+        raise NotFound("agent", agent_id, hint="It was removed. Start it again to register anew.")
+    if agent.incarnation != incarnation:
+        raise Conflict(
+            f"Agent {agent.name!r} was started again elsewhere; this one is overtaken.",
+            hint="Give each agent its own name with --name.",
+            facts={"reason": "overtaken"},
+        )
+    return agent
+
+
+def assign(
+    tx: Tx,
+    actor: Actor,
+    agent_id: str,
+    incarnation: str,
+    *,
+    held: Sequence[Held],
+    slots: int,
+    free: Resources,
+    now: datetime,
+) -> Assignment:
+    """Renew the agent's leases and give it whatever there is for it."""
+    agent = require_agent(tx.conn, actor, agent_id, incarnation)
+    agents.touch(tx.conn, agent.id, at=now, free=free)
+    runs.extend_leases(tx.conn, agent.id, until=now + LEASE_TTL)
+    books = _balance(tx, agent, held)
+    entries = [_taken_back(agent, head, now) for head in books.reclaim]
+    adopted = _orphans(tx, agent, now, entries)
+    capacity = Capacity(slots=slots + books.released, free=free + books.freed, total=agent.total)
+    claimed = _claim_waiting(tx, agent, capacity, now, entries) if capacity.slots > 0 else []
+    write(tx, entries)
+    fresh = set(claimed)
+    again = [head.id for head in books.resend]
+    whole = runs.find_many(tx.conn, [*again, *adopted, *claimed])
+    claims = tuple(
+        Claim(run=whole[run_id], queue=whole[run_id].queue, adopt=run_id not in fresh)
+        for run_id in (*again, *adopted, *claimed)
+    )
+    return Assignment(claims=claims, stops=tuple(books.stops), drops=tuple(books.drops))
+
+
+def _balance(tx: Tx, agent: Agent, held: Sequence[Held]) -> _Books:
+    """Compare what the agent says it has with what it was given."""
+    books = _Books()
+    live = {head.id: head for head in runs.live_of_agent(tx.conn, agent.id)}
+    said = {item.key.run_id: item for item in held}
+    books.resend = [
+        head for head in live.values() if head.id not in said or said[head.id].epoch != head.epoch
+    ]
+    elsewhere = [run_id for run_id in said if run_id not in live]
+    others = runs.find_many(tx.conn, elsewhere)
+    for run_id, item in said.items():
+        head = live.get(run_id) or (others[run_id].head if run_id in others else None)
+        if head is None or head.epoch != item.epoch or head.state is RunState.QUEUED:
+            books.drops.append(item.key)
+        elif head.state.terminal:
+            books.released += 1
+            books.freed += others[run_id].spec.resources
+        elif head.agent_id is None:
+            books.reclaim.append(head)
+        if head is None or head.epoch != item.epoch:
+            continue
+        if head.state is RunState.STOPPING and not item.stopping:
+            books.stops.append(item.key)
+    return books
+
+
+def _taken_back(agent: Agent, head: RunHead, now: datetime) -> Entry:
+    entry = Entry(head, now, agent.name)
+    entry.note(EventType.LEASE, {"agent": agent.name, "epoch": head.epoch, "what": "back"})
+    entry.set(agent_id=agent.id, lease_expires_at=now + LEASE_TTL)
+    return entry
+
+
+def _orphans(tx: Tx, agent: Agent, now: datetime, entries: list[Entry]) -> list[str]:
+    """Take over runs whose agent went silent and whose processes this agent can see."""
+    known = {entry.head.id for entry in entries}
+    mine = set(agents.queue_ids(tx.conn, agent.id))
+    adopted = []
+    for head in runs.orphans(tx.conn, agent.locality):
+        if head.id in known or head.queue_id not in mine:
+            continue
+        epoch = head.epoch + 1
+        entry = Entry(head, now, agent.name)
+        entry.note(EventType.LEASE, {"agent": agent.name, "epoch": epoch, "what": "taken over"})
+        entry.set(epoch=epoch, agent_id=agent.id, lease_expires_at=now + LEASE_TTL)
+        entries.append(entry)
+        key = AttemptKey(run_id=head.id, attempt=head.attempt)
+        values = {"epoch": epoch, "report_seq": 0, "agent_id": agent.id, "agent_name": agent.name}
+        attempts.change(tx.conn, key, values)
+        adopted.append(head.id)
+    return adopted
+
+
+def _claim_waiting(
+    tx: Tx, agent: Agent, capacity: Capacity, now: datetime, entries: list[Entry]
+) -> list[str]:
+    limit = max(LOOK_AHEAD, 2 * capacity.slots)
+    candidates: list[Candidate] = []
+    for queue in queues.of_agent(tx.conn, agent.id):
+        if queue.paused_at is None:
+            candidates += runs.waiting(tx.conn, queue.id, limit=limit)
+    candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
+    chosen = pick(candidates, capacity)
+    heads = runs.heads(tx.conn, chosen)
+    new_attempts = []
+    for run_id in chosen:
+        entry = _claimed(agent, heads[run_id], now)
+        entries.append(entry)
+        new_attempts.append(_attempt_row(agent, entry.head, now))
+    if new_attempts:
+        attempts.add(tx.conn, new_attempts)
+    return chosen
+
+
+def _claimed(agent: Agent, head: RunHead, now: datetime) -> Entry:
+    entry = Entry(head, now, agent.name)
+    entry.set(
+        attempt=head.attempt + 1,
+        epoch=head.epoch + 1,
+        agent_id=agent.id,
+        locality=agent.locality,
+        lease_expires_at=now + LEASE_TTL,
+        claimed_at=now,
+    )
+    entry.move(RunState.CLAIMED, reason=f"Taken by agent {agent.name} on {agent.host}.")
+    return entry
+
+
+def _attempt_row(agent: Agent, head: RunHead, now: datetime) -> Mapping[str, object]:
+    return {
+        "run_id": head.id,
+        "attempt": head.attempt,
+        "epoch": head.epoch,
+        "agent_id": agent.id,
+        "agent_name": agent.name,
+        "host": agent.host,
+        "claimed_at": now,
+    }

@@ -1,0 +1,63 @@
+"""Code snapshots: announce, receive what is missing, hand out as an archive."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from muster.domain.access import Action, Actor
+from muster.domain.errors import Conflict, NotFound
+from muster.domain.snapshot import Snapshot
+from muster.store import records
+from muster.store.blobs import BlobPool
+from muster.store.database import Tx
+
+
+def announce(tx: Tx, actor: Actor, entity: str | None, snapshot: Snapshot, *, now: datetime) -> str:
+    """Enter a snapshot; returns the entity it belongs to. It can be launched once complete."""
+    owner = entity or actor.default_entity
+    actor.require(Action.LAUNCH, owner)
+    if records.find_snapshot(tx.conn, owner, snapshot.id) is None:
+        records.add_snapshot(
+            tx.conn, owner, snapshot.id, snapshot.to_data(), size=snapshot.total_bytes, at=now
+        )
+    return owner
+
+
+def complete(tx: Tx, entity: str, snapshot: Snapshot, pool: BlobPool) -> None:
+    missing = pool.missing(entity, snapshot.blobs)
+    if missing:
+        raise Conflict(
+            f"{len(missing)} files of the snapshot are still missing.", hint="Send them, then retry."
+        )
+    records.complete_snapshot(tx.conn, entity, snapshot.id)
+
+
+def find(conn: Connection, actor: Actor, entity: str | None, snapshot_id: str) -> tuple[str, Snapshot]:
+    owner = entity or actor.default_entity
+    actor.require(Action.READ, owner)
+    record = records.find_snapshot(conn, owner, snapshot_id)
+    if record is None:
+        raise NotFound("snapshot", snapshot_id, hint="Launch the folder again: it is uploaded anew.")
+    return owner, Snapshot.from_data(record.manifest)
+
+
+def archive(pool: BlobPool, entity: str, snapshot: Snapshot) -> Iterator[bytes]:
+    """The snapshot as an uncompressed tar, piece by piece."""
+    for file in snapshot.files:
+        header = tarfile.TarInfo(file.path)
+        header.mode = file.mode
+        if file.link is not None:
+            header.type, header.linkname = tarfile.SYMTYPE, file.link
+            yield header.tobuf(tarfile.PAX_FORMAT)
+            continue
+        header.size = file.size
+        yield header.tobuf(tarfile.PAX_FORMAT)
+        with pool.path(entity, file.sha256).open("rb") as content:
+            while piece := content.read(256 * 1024):
+                yield piece
+        yield b"\0" * (-file.size % tarfile.BLOCKSIZE)
+    yield b"\0" * (2 * tarfile.BLOCKSIZE)

@@ -1,0 +1,1 @@
+"""The models that cross HTTP, shared by server and client."""

@@ -1,0 +1,291 @@
+"""What agents and the server say to each other: protocol 1."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from muster.domain.agent import Agent
+from muster.domain.observation import (
+    AttemptKey,
+    End,
+    EndSeen,
+    Fact,
+    Failure,
+    FailureSeen,
+    Noted,
+    Phase,
+    PhaseSeen,
+    Replica,
+    ReplicaSeen,
+    ReplicaState,
+)
+from muster.wire.base import Asked, Told
+from muster.wire.runs import ResourcesModel, RunModel
+
+
+class AgentRequest(Asked):
+    """An agent introduces itself."""
+
+    name: str = Field(min_length=1, max_length=128)
+    incarnation: str = Field(min_length=8, max_length=32)
+    engine: str
+    host: str
+    locality: str = Field(description="Equal for agents that can see each other's processes.")
+    version: str
+    max_jobs: int = Field(ge=1, le=100_000)
+    total: ResourcesModel
+    devices: list[dict[str, Any]] = Field(default_factory=list)
+    queues: list[str] = Field(min_length=1)
+    entity: str | None = None
+
+
+class AgentModel(Told):
+    id: str
+    name: str
+    entity: str
+    engine: str
+    host: str
+    version: str
+    max_jobs: int
+    queues: list[str]
+    total: ResourcesModel
+    free: ResourcesModel | None
+    devices: list[dict[str, Any]]
+    online: bool
+    running: int
+    registered_at: datetime
+    seen_at: datetime
+
+    @classmethod
+    def of(cls, agent: Agent, *, queues: list[str], running: int, now: datetime) -> AgentModel:
+        return cls(
+            id=agent.id,
+            name=agent.name,
+            entity=agent.entity,
+            engine=agent.engine,
+            host=agent.host,
+            version=agent.version,
+            max_jobs=agent.max_jobs,
+            queues=queues,
+            total=ResourcesModel.of(agent.total),
+            free=ResourcesModel.of(agent.free) if agent.free else None,
+            devices=[dict(device) for device in agent.devices],
+            online=agent.online(now),
+            running=running,
+            registered_at=agent.registered_at,
+            seen_at=agent.seen_at,
+        )
+
+
+class HeldModel(Asked):
+    run_id: str
+    attempt: int
+    epoch: int
+    stopping: bool = False
+
+
+class PollRequest(Asked):
+    """The held request: what the agent has, what it could take on, how long it will wait."""
+
+    incarnation: str
+    held: list[HeldModel] = Field(default_factory=list)
+    slots: int = Field(ge=0)
+    free: ResourcesModel
+    wait: float = Field(default=5.0, ge=0, le=30)
+
+
+class ClaimModel(Told):
+    """A run handed to the agent, under an epoch."""
+
+    run: RunModel
+    bound_config: dict[str, Any]
+    attempt: int
+    epoch: int
+    adopt: bool = Field(description="Somebody may have started it already: look before starting.")
+    token: str = Field(description="For the run itself; good while this attempt lives.")
+
+    @property
+    def key(self) -> AttemptKey:
+        return AttemptKey(run_id=self.run.id, attempt=self.attempt)
+
+
+class KeyModel(Told):
+    run_id: str
+    attempt: int
+
+    def to_domain(self) -> AttemptKey:
+        return AttemptKey(run_id=self.run_id, attempt=self.attempt)
+
+
+class PollAnswer(Told):
+    claims: list[ClaimModel] = Field(default_factory=list)
+    stops: list[KeyModel] = Field(default_factory=list)
+    drops: list[KeyModel] = Field(
+        default_factory=list, description="No longer its own: forget, do not touch."
+    )
+
+
+class PhaseFact(Asked):
+    type: Literal["phase"] = "phase"
+    phase: Phase
+    detail: str = ""
+
+
+class ReplicaFact(Asked):
+    type: Literal["replica"] = "replica"
+    rank: int = Field(ge=0, le=1_000_000)
+    state: ReplicaState
+    node: str = ""
+    handle: str = ""
+    devices: list[str] = Field(default_factory=list)
+    exit_code: int | None = None
+    signal: int | None = None
+    restarts: int = 0
+    reason: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    log_bytes: int | None = None
+
+
+class NoteFact(Asked):
+    type: Literal["note"] = "note"
+    message: str = Field(max_length=4096)
+    level: Literal["info", "warning"] = "info"
+
+
+class EndFact(Asked):
+    type: Literal["end"] = "end"
+    end: End
+    reason: str = ""
+
+
+class FailureFact(Asked):
+    type: Literal["failure"] = "failure"
+    kind: str = Field(max_length=64)
+    summary: str
+    advice: str = ""
+    rank: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    evidence: str = Field(default="", max_length=65536)
+
+
+class ManifestFact(Asked):
+    type: Literal["manifest"] = "manifest"
+    manifest: dict[str, Any]
+
+
+FactModel = Annotated[
+    PhaseFact | ReplicaFact | NoteFact | EndFact | FailureFact | ManifestFact, Field(discriminator="type")
+]
+
+
+def fact_to_wire(fact: Fact) -> FactModel:
+    match fact:
+        case PhaseSeen():
+            return PhaseFact.model_construct(type="phase", phase=fact.phase, detail=fact.detail)
+        case ReplicaSeen(replica=replica):
+            values = {**replica.__dict__, "devices": list(replica.devices)}
+            return ReplicaFact.model_construct(type="replica", **values)
+        case Noted():
+            return NoteFact(
+                message=fact.message[:4096], level="warning" if fact.level == "warning" else "info"
+            )
+        case EndSeen():
+            return EndFact.model_construct(type="end", end=fact.end, reason=fact.reason)
+        case FailureSeen(failure=failure):
+            return FailureFact.model_construct(type="failure", **failure.__dict__)
+
+
+def fact_from_wire(model: PhaseFact | ReplicaFact | NoteFact | EndFact | FailureFact) -> Fact:
+    values = {name: value for name, value in model.__dict__.items() if name != "type"}
+    match model:
+        case PhaseFact():
+            return PhaseSeen(**values)
+        case ReplicaFact():
+            return ReplicaSeen(replica=Replica(**{**values, "devices": tuple(model.devices)}))
+        case NoteFact():
+            return Noted(**values)
+        case EndFact():
+            return EndSeen(**values)
+        case FailureFact():
+            return FailureSeen(failure=Failure(**values))
+
+
+class ReportModel(Asked):
+    run_id: str
+    attempt: int
+    epoch: int
+    seq: int = Field(ge=1, description="Grows with every report of this attempt and epoch.")
+    fact: FactModel
+
+
+class ReportBatch(Asked):
+    incarnation: str
+    reports: list[ReportModel] = Field(max_length=10_000)
+
+
+class RefusedModel(Told):
+    run_id: str
+    attempt: int
+    reason: Literal["stale", "gone"]
+
+
+class ReportAnswer(Told):
+    refused: list[RefusedModel] = Field(default_factory=list)
+
+
+class LogPiece(Asked):
+    """One piece of one replica's output; its bytes follow the index line in the same order."""
+
+    run_id: str
+    attempt: int = Field(ge=1)
+    epoch: int
+    rank: int = Field(ge=0, le=1_000_000)
+    offset: int = Field(ge=0)
+    length: int = Field(ge=0)
+
+
+class LogIndex(Asked):
+    """First line of a log upload; the raw bytes of all pieces follow."""
+
+    incarnation: str
+    pieces: list[LogPiece] = Field(max_length=10_000)
+
+
+class LogLength(Told):
+    run_id: str
+    attempt: int
+    rank: int
+    length: int | None = Field(description="Bytes the server has now; null: not the agent's run any more.")
+
+
+class LogAnswer(Told):
+    lengths: list[LogLength]
+
+
+class UsageSample(Asked):
+    run_id: str
+    attempt: int = Field(ge=1)
+    rank: int = Field(ge=0, le=1_000_000)
+    at: float
+    cpu: float | None = None
+    memory: int | None = None
+    gpu: float | None = None
+    gpu_memory: int | None = None
+    disk_read: int | None = None
+    disk_write: int | None = None
+    net_received: int | None = None
+    net_sent: int | None = None
+
+
+class UsageBatch(Asked):
+    incarnation: str
+    samples: list[UsageSample] = Field(max_length=10_000)
+
+
+class LeaveRequest(Asked):
+    incarnation: str

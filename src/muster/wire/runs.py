@@ -1,0 +1,248 @@
+"""Runs as they cross HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from muster.domain.observation import Failure, Replica
+from muster.domain.resources import Resources
+from muster.domain.run import AttemptEnd, Event, EventType, Priority, Run, RunState
+from muster.domain.training import Launcher, Training
+from muster.wire.base import Asked, Told
+
+
+class TrainingModel(Asked):
+    """The portable shape of a distributed run."""
+
+    nodes: int = 1
+    procs_per_node: int | Literal["gpu"] = 1
+    launcher: Launcher = Launcher.AUTO
+    max_restarts: int = 0
+    rdzv_timeout: int = 600
+    shm: str | None = None
+
+    def to_domain(self) -> Training:
+        return Training(**self.model_dump())
+
+    @classmethod
+    def of(cls, training: Training) -> TrainingModel:
+        return cls(**training.__dict__)
+
+
+class RetryModel(Asked):
+    max: int = 3
+    on: list[AttemptEnd] = Field(default_factory=lambda: [AttemptEnd.PREEMPTED, AttemptEnd.LOST])
+
+
+class LaunchRequest(Asked):
+    """What to run, and where."""
+
+    queue: str = "local"
+    command: list[str] = Field(description="Program and arguments; a first word ending in .py is a script.")
+    entity: str | None = None
+    project: str | None = None
+    name: str | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    config: dict[str, Any] = Field(default_factory=dict, description="Inputs; the run reads MUSTER_CONFIG.")
+    values: dict[str, Any] = Field(default_factory=dict, description="Values for the queue's variables.")
+    training: TrainingModel | None = None
+    retry: RetryModel = Field(default_factory=RetryModel)
+    priority: Priority = Priority.MEDIUM
+    snapshot: str | None = Field(default=None, description="Id of an uploaded code snapshot.")
+    image: str | None = None
+
+
+class LaunchBatch(Asked):
+    launches: list[LaunchRequest] = Field(min_length=1, max_length=5000)
+
+
+class ResourcesModel(Told):
+    """Of the whole run, all nodes together."""
+
+    millicpus: int = 0
+    memory: int = 0
+    gpus: int = 0
+
+    @classmethod
+    def of(cls, resources: Resources) -> ResourcesModel:
+        return cls(**resources.__dict__)
+
+    def to_domain(self) -> Resources:
+        return Resources(millicpus=self.millicpus, memory=self.memory, gpus=self.gpus)
+
+
+class FailureModel(Told):
+    kind: str
+    summary: str
+    advice: str = ""
+    rank: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    evidence: str = ""
+
+    @classmethod
+    def of(cls, failure: Failure) -> FailureModel:
+        return cls(**failure.__dict__)
+
+
+class RunModel(Told):
+    """One launch, as it stands."""
+
+    id: str
+    name: str
+    state: RunState
+    queue: str
+    project: str
+    entity: str
+    author: str
+    priority: Priority
+    command: list[str]
+    env: dict[str, str]
+    config: dict[str, Any]
+    values: dict[str, Any]
+    training: TrainingModel | None
+    retry: RetryModel
+    snapshot: str | None
+    image: str | None
+    queue_version: int
+    nodes: int
+    resources: ResourcesModel
+    attempt: int
+    failure: FailureModel | None
+    stop_requested_by: str | None
+    created_at: datetime
+    claimed_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    version: int = Field(description="Grows with every event of the run.")
+
+    @classmethod
+    def of(cls, run: Run) -> RunModel:
+        spec, head = run.spec, run.head
+        return cls.model_construct(
+            id=run.id,
+            name=run.name,
+            state=head.state,
+            queue=run.queue,
+            project=run.project,
+            entity=run.entity,
+            author=run.author,
+            priority=run.priority,
+            command=list(spec.command),
+            env=dict(spec.env),
+            config=dict(spec.inputs),
+            values=dict(spec.values),
+            training=TrainingModel.of(spec.training) if spec.training else None,
+            retry=RetryModel(max=spec.retry.max, on=sorted(spec.retry.on)),
+            snapshot=spec.snapshot,
+            image=spec.image,
+            queue_version=run.queue_version,
+            nodes=head.nodes,
+            resources=ResourcesModel.of(spec.resources),
+            attempt=head.attempt,
+            failure=FailureModel.of(run.failure) if run.failure else None,
+            stop_requested_by=head.stop_requested_by,
+            created_at=run.created_at,
+            claimed_at=run.claimed_at,
+            started_at=head.started_at,
+            ended_at=run.ended_at,
+            version=head.last_event,
+        )
+
+
+class ReplicaModel(Told):
+    """One member of an attempt."""
+
+    rank: int
+    attempt: int
+    state: str
+    node: str
+    handle: str
+    devices: list[str]
+    exit_code: int | None
+    signal: int | None
+    restarts: int
+    reason: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    log_bytes: int | None
+
+    @classmethod
+    def of(cls, replica: Replica, attempt: int) -> ReplicaModel:
+        values = {**replica.__dict__, "devices": list(replica.devices), "state": replica.state.value}
+        return cls(attempt=attempt, **values)
+
+
+class EventModel(Told):
+    """One dated fact about a run."""
+
+    id: int
+    run_id: str
+    seq: int
+    attempt: int
+    type: EventType
+    at: datetime
+    actor: str
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, event: Event) -> EventModel:
+        return cls.model_construct(**{**event.__dict__, "data": dict(event.data)})
+
+
+class RunNameModel(Told):
+    id: str
+    name: str
+    author: str
+    state: str
+
+
+class ExplanationModel(Told):
+    """Why it waits, or why it ended as it did."""
+
+    summary: str
+    details: list[str]
+    advice: str
+    place: int | None
+    ahead: list[RunNameModel]
+    holding: list[RunNameModel]
+    eta: datetime | None = Field(description="An estimate from how long this queue's last runs took.")
+    failure: FailureModel | None
+
+
+class PreviewModel(Told):
+    """Exactly what would be started. Macros only the agent knows are still in the manifest."""
+
+    engine: str
+    manifest: dict[str, Any]
+    resources: ResourcesModel
+    values: dict[str, Any]
+    queue: str
+    queue_version: int
+    checked: str = Field(description="Who checked it beyond the server, if anybody.")
+
+
+class ManifestModel(Told):
+    run_id: str
+    attempt: int
+    manifest: dict[str, Any]
+    submitted: bool = Field(description="False: no agent has submitted it yet; this is what it would be.")
+
+
+class UsageSeries(Told):
+    rank: int
+    attempt: int
+    at: list[float] = Field(description="Unix seconds.")
+    values: dict[str, list[float | None]]
+
+
+class LogChunk(Told):
+    """A piece of one replica's output, as it is in the event stream of a log."""
+
+    rank: int
+    attempt: int
+    offset: int
+    text: str
