@@ -1,5 +1,57 @@
-"""Muster launches machine-learning jobs."""
+"""Muster launches machine-learning jobs.
+
+::
+
+    import muster
+
+    run = muster.launch(".", command="train.py --epochs 3", training={"nodes": 2, "procs_per_node": 2})
+    for line in run.logs(follow=True):
+        print(line)
+    assert run.wait() == "succeeded"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from muster._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from muster.client.api import AsyncClient
+    from muster.client.sdk import AsyncRun, Run, launch
+    from muster.client.sync import Client
+    from muster.domain.errors import MusterError
+    from muster.domain.training import Training
+
+__all__ = [
+    "AsyncClient",
+    "AsyncRun",
+    "Client",
+    "MusterError",
+    "Run",
+    "Training",
+    "__version__",
+    "launch",
+]
+
+_HOMES = {
+    "AsyncClient": "muster.client.api",
+    "AsyncRun": "muster.client.sdk",
+    "Client": "muster.client.sync",
+    "MusterError": "muster.domain.errors",
+    "Run": "muster.client.sdk",
+    "Training": "muster.domain.training",
+    "launch": "muster.client.sdk",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name when it is first used: importing `muster` costs next to nothing."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'muster' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 
 from muster.client.settings import ClientSettings, load
 from muster.client.transport import Transport
+from muster.domain.errors import ServerUnreachable
 from muster.domain.run import RunState
 from muster.wire import agents as agent_wire
 from muster.wire.accounts import (
@@ -43,6 +45,7 @@ from muster.wire.runs import (
 )
 
 M = TypeVar("M", bound=BaseModel)
+_RETRY_AFTER = (0.1, 0.5, 2.0)  #: seconds; for requests that may be sent again
 _AGENT = {PROTOCOL_HEADER: PROTOCOL}
 
 
@@ -73,17 +76,15 @@ class AsyncClient:
     # launches
 
     async def launch(self, request: LaunchRequest, *, idempotency_key: str | None = None) -> RunModel:
-        """Launch one run. Without a key of your own a fresh one is used: nothing is launched twice."""
-        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
-        return await self._post("/launches", request, RunModel, headers=headers)
+        """Launch one run. A launch whose answer was lost is asked for again, and not made twice."""
+        return await self._once("/launches", request, RunModel, idempotency_key)
 
     async def launch_batch(
         self, requests: Sequence[LaunchRequest], *, idempotency_key: str | None = None
     ) -> Page[RunModel]:
         """Launch many runs: all of them, or none."""
-        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
         body = LaunchBatch(launches=list(requests))
-        return await self._post("/launches/batch", body, Page[RunModel], headers=headers, timeout=120)
+        return await self._once("/launches/batch", body, Page[RunModel], idempotency_key)
 
     async def preview_launch(self, request: LaunchRequest) -> PreviewModel:
         """What would be started, without starting it."""
@@ -116,9 +117,13 @@ class AsyncClient:
         }
         return await self._get("/runs", Page[RunModel], **params)
 
-    async def get_run(self, run_id: str) -> RunModel:
-        """One run as it stands."""
-        return await self._get(f"/runs/{_part(run_id)}", RunModel)
+    async def get_run(self, run_id: str, *, newer_than: int | None = None, wait: float = 0) -> RunModel:
+        """One run as it stands; or, with `newer_than` and `wait`, as soon as it has changed."""
+        params = {"newer_than": newer_than, "wait": wait or None}
+        response = await self._transport.send(
+            "GET", f"/runs/{_part(run_id)}", params=params, timeout=30 + wait
+        )
+        return RunModel.model_validate_json(response.content)
 
     async def stop_run(self, run_id: str) -> RunModel:
         """Ask a run to stop."""
@@ -357,6 +362,17 @@ class AsyncClient:
         response = await self._transport.send("GET", path, params=params)
         return model.model_validate_json(response.content)
 
+    async def _once(self, path: str, body: BaseModel, model: type[M], key: str | None) -> M:
+        headers = {"Idempotency-Key": key or os.urandom(16).hex()}
+        for pause in _RETRY_AFTER:
+            try:
+                return await self._post(path, body, model, headers=headers, timeout=120)
+            except ServerUnreachable as error:
+                if not error.facts.get("sent"):
+                    raise
+                await asyncio.sleep(pause)
+        return await self._post(path, body, model, headers=headers, timeout=120)
+
     async def _post(
         self,
         path: str,
@@ -378,12 +394,8 @@ class AsyncClient:
         return model.model_validate_json(response.content)
 
 
-def new_idempotency_key() -> str:
-    return os.urandom(16).hex()
-
-
 def _body(model: BaseModel) -> bytes:
-    return model.model_dump_json(exclude_none=True).encode()
+    return model.model_dump_json().encode()
 
 
 def _part(text: str) -> str:

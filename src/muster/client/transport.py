@@ -168,12 +168,12 @@ class _reachable:  # noqa: N801 - reads as a statement: `with _reachable(url): â
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, httpx.ConnectError):
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             raise ServerUnreachable(self._url, reason="connection refused or no such host") from error
-        if isinstance(error, httpx.TimeoutException):
-            raise ServerUnreachable(self._url, reason="no answer in time") from error
         if isinstance(error, httpx.TransportError):
-            raise ServerUnreachable(self._url, reason=str(error) or type(error).__name__) from error
+            late = isinstance(error, httpx.TimeoutException)
+            reason = "no answer in time" if late else "the connection broke"
+            raise ServerUnreachable(self._url, reason=reason, sent=True) from error
 
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -231,12 +231,13 @@ class ServerUnreachable(LocalProblem):
     code = "server_unreachable"
     title = "No server answers"
 
-    def __init__(self, url: str, *, reason: str = "") -> None:
+    def __init__(self, url: str, *, reason: str = "", sent: bool = False) -> None:
+        """`sent`: the request went out, so the server may have acted on it."""
         why = f" ({reason})" if reason else ""
         super().__init__(
             f"No Muster server answers at {url}{why}.",
             hint="Start one here with `muster up`, or point MUSTER_URL at yours.",
-            facts={"url": url},
+            facts={"url": url, "sent": sent},
         )
 
 

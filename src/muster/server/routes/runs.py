@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated
 
@@ -14,9 +15,11 @@ from muster.domain.errors import BadInput, NotFound
 from muster.domain.observation import AttemptKey
 from muster.domain.run import Run, RunState
 from muster.server.auth import Caller, Ctx, Visitor
+from muster.server.context import CLOSING
 from muster.service import explain as explain_service
 from muster.service import queue as queue_service
 from muster.service import stop as stop_service
+from muster.service.bus import run_topic
 from muster.service.render import render, work_of
 from muster.store import attempts, events, queues, runs
 from muster.store.logs import LogKey
@@ -89,9 +92,25 @@ async def list_runs(
 
 
 @router.get("/runs/{run_id}")
-async def get_run(ctx: Ctx, visitor: Visitor, run_id: str) -> RunModel:
-    """One run as it stands."""
-    return await ctx.db.read(lambda conn: RunModel.of(visible_run(conn, visitor, run_id)))
+async def get_run(
+    ctx: Ctx,
+    visitor: Visitor,
+    run_id: str,
+    newer_than: Annotated[int | None, Query(ge=0, description="A `version` one has already.")] = None,
+    wait: Annotated[float, Query(ge=0, le=30, description="Seconds to wait for a newer one.")] = 0,
+) -> RunModel:
+    """One run as it stands; or, with `newer_than` and `wait`, as soon as it has changed."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait
+    with ctx.bus.listen(run_topic(run_id), CLOSING) as wake:
+        while True:
+            wake.clear()
+            run = await ctx.db.read(lambda conn: RunModel.of(visible_run(conn, visitor, run_id)))
+            left = deadline - loop.time()
+            if newer_than is None or run.version > newer_than or left <= 0 or ctx.closing:
+                return run
+            with suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), left)
 
 
 @router.post("/runs/{run_id}/stop")

@@ -1,0 +1,229 @@
+"""The SDK: `muster.launch(…)` gives a `Run` to wait for, read and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from muster.client.api import AsyncClient
+from muster.client.sync import Client
+from muster.client.upload import Progress, check_script, upload_code
+from muster.domain.errors import BadCommand, BadInput
+from muster.domain.run import Priority, RunState
+from muster.domain.training import Training
+from muster.wire.runs import EventModel, ExplanationModel, LaunchRequest, LogChunk, RunModel, TrainingModel
+
+_HOLD = 20.0  #: seconds one request waits for news of a run
+
+
+class AsyncRun:
+    """One launched run, with `await`."""
+
+    def __init__(self, client: AsyncClient, model: RunModel) -> None:
+        self._client = client
+        self.model = model
+
+    @property
+    def id(self) -> str:
+        return self.model.id
+
+    async def refresh(self) -> RunModel:
+        """What the server knows now. A run that has ended does not change any more."""
+        if not self.model.state.terminal:
+            self.model = await self._client.get_run(self.id)
+        return self.model
+
+    async def wait(self, timeout: float | None = None) -> RunState:
+        """Until the run has ended; its last state. `TimeoutError` if that takes longer than `timeout`."""
+        async with asyncio.timeout(timeout):
+            while not self.model.state.terminal:
+                self.model = await self._client.get_run(self.id, newer_than=self.model.version, wait=_HOLD)
+        return self.model.state
+
+    async def logs(self, *, follow: bool = False, rank: int | None = None) -> AsyncIterator[str]:
+        """Lines of output. With `follow`, as they come, until the run has ended."""
+        lines = LineAssembler(prefix=self.model.nodes > 1 and rank is None)
+        if follow:
+            async for chunk in self._client.follow_logs(self.id, rank=rank):
+                for line in lines.feed(chunk):
+                    yield line
+        else:
+            run = await self.refresh()
+            for member in range(run.nodes) if rank is None else (rank,):
+                async for chunk in self._whole(member, run.attempt):
+                    for line in lines.feed(chunk):
+                        yield line
+        for line in lines.rest():
+            yield line
+
+    async def events(self) -> list[EventModel]:
+        """What happened so far."""
+        found: list[EventModel] = []
+        cursor: str | None = None
+        while True:
+            page = await self._client.list_run_events(self.id, cursor=cursor)
+            found += page.items
+            cursor = page.next
+            if cursor is None:
+                return found
+
+    async def why(self) -> ExplanationModel:
+        """Why it waits, or why it ended as it did."""
+        return await self._client.explain_run(self.id)
+
+    async def stop(self) -> None:
+        """Ask it to stop."""
+        self.model = await self._client.stop_run(self.id)
+
+    async def _whole(self, rank: int, attempt: int) -> AsyncIterator[LogChunk]:
+        offset = 0
+        while data := await self._client.read_log(self.id, rank=rank, attempt=attempt or None, offset=offset):
+            yield LogChunk(rank=rank, attempt=attempt, offset=offset, text=data.decode("utf-8", "replace"))
+            offset += len(data)
+
+
+class Run:
+    """One launched run."""
+
+    def __init__(self, client: Client, model: RunModel) -> None:
+        self._client = client
+        self._run = AsyncRun(client.asynchronous, model)
+
+    def __repr__(self) -> str:
+        return f"<muster.Run {self.id} {self.model.name!r} {self.model.state}>"
+
+    @property
+    def id(self) -> str:
+        return self._run.id
+
+    @property
+    def model(self) -> RunModel:
+        """All that was known when last asked."""
+        return self._run.model
+
+    @property
+    def state(self) -> RunState:
+        """Where it stands now."""
+        return self._client.wait(self._run.refresh()).state
+
+    def wait(self, timeout: float | None = None) -> RunState:
+        """Until the run has ended; its last state. `TimeoutError` if that takes longer than `timeout`."""
+        return self._client.wait(self._run.wait(timeout))
+
+    def logs(self, *, follow: bool = False, rank: int | None = None) -> Iterator[str]:
+        """Lines of output. With `follow`, as they come, until the run has ended."""
+        return self._client.iterate(self._run.logs(follow=follow, rank=rank))
+
+    def events(self) -> list[EventModel]:
+        """What happened so far."""
+        return self._client.wait(self._run.events())
+
+    def why(self) -> ExplanationModel:
+        """Why it waits, or why it ended as it did."""
+        return self._client.wait(self._run.why())
+
+    def stop(self) -> None:
+        """Ask it to stop."""
+        self._client.wait(self._run.stop())
+
+
+class LineAssembler:
+    """Pieces of several streams become whole lines, each stream's in order."""
+
+    def __init__(self, *, prefix: bool) -> None:
+        self._prefix = prefix
+        self._open: dict[int, str] = {}
+
+    def feed(self, chunk: LogChunk) -> Iterator[str]:
+        *lines, rest = (self._open.pop(chunk.rank, "") + chunk.text).split("\n")
+        if rest:
+            self._open[chunk.rank] = rest
+        for line in lines:
+            yield self._named(chunk.rank, line)
+
+    def rest(self) -> Iterator[str]:
+        for rank, line in sorted(self._open.items()):
+            yield self._named(rank, line)
+        self._open.clear()
+
+    def _named(self, rank: int, line: str) -> str:
+        return f"[{rank}] {line}" if self._prefix else line
+
+
+def launch(
+    path: str | PathLike[str] | None = None,
+    *,
+    command: str | Sequence[str] | None = None,
+    image: str | None = None,
+    job: str | None = None,
+    git: str | None = None,
+    queue: str = "local",
+    project: str | None = None,
+    entity: str | None = None,
+    name: str | None = None,
+    values: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    training: Training | Mapping[str, Any] | None = None,
+    priority: Priority | str | None = None,
+    env: Mapping[str, str] | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Launch `command`, with the code in folder `path` if one is given."""
+    for given, what in ((job, "a recorded job"), (git, "a git reference")):
+        if given is not None:
+            raise BadInput(
+                f"This version of Muster cannot launch {what} yet.", hint="Launch a folder or a command."
+            )
+    owner = client or Client()
+    request = LaunchRequest(
+        queue=queue,
+        command=_words(command),
+        entity=entity or owner.settings.entity,
+        project=project or owner.settings.project,
+        name=name,
+        env=dict(env or {}),
+        config=dict(config or {}),
+        values=dict(values or {}),
+        training=_training(training),
+        priority=Priority(priority) if priority else Priority.MEDIUM,
+        image=image,
+    )
+    folder = Path(path) if path is not None else None
+    return Run(owner, owner.wait(_launch(owner.asynchronous, request, folder, progress)))
+
+
+async def _launch(
+    client: AsyncClient, request: LaunchRequest, folder: Path | None, progress: Progress | None
+) -> RunModel:
+    return await client.launch(await with_code(client, request, folder, progress))
+
+
+async def with_code(
+    client: AsyncClient, request: LaunchRequest, folder: Path | None, progress: Progress | None
+) -> LaunchRequest:
+    """The request with `folder` uploaded as its code."""
+    if folder is None:
+        return request
+    snapshot, code = await upload_code(client, folder, entity=request.entity, progress=progress)
+    check_script(code, request.command)
+    return request.model_copy(update={"snapshot": snapshot.id})
+
+
+def _words(command: str | Sequence[str] | None) -> list[str]:
+    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command or ()]
+    if not words:
+        raise BadCommand("There is no command to run.", hint='Give one: command="train.py --epochs 3".')
+    return words
+
+
+def _training(training: Training | Mapping[str, Any] | None) -> TrainingModel | None:
+    if training is None:
+        return None
+    if isinstance(training, Training):
+        return TrainingModel.of(training)
+    return TrainingModel(**training)
