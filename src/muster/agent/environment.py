@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.agent.cachedir import CacheDir, in_thread
+from muster.agent.requirements import EnvironmentFailed as EnvironmentFailed
 from muster.agent.requirements import Requirements, read_requirements
-from muster.domain.errors import LocalProblem
 
 Say = Callable[[str], None]
 
@@ -42,11 +42,6 @@ _NO_NETWORK = re.compile(
 _ERROR = re.compile(r"\s*(?:error\b|×)", re.IGNORECASE)
 _TAIL = 12  #: lines of the tool's complaint that are told
 _KEPT = 200  #: lines of output that are remembered to find it
-
-
-class EnvironmentFailed(LocalProblem):
-    code = "environment_failed"
-    title = "The Python environment could not be made"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +276,8 @@ def _complaint(lines: Sequence[str]) -> str:
 
 
 def _no_interpreter(python: str, lines: Sequence[str]) -> EnvironmentFailed:
+    complaint = f"\n{_complaint(lines)}\n" if lines else ""
     return EnvironmentFailed(
-        f"There is no Python {python!r} on the agent's machine.\n{_complaint(lines) if lines else ''}".strip(),
+        f"There is no Python {python!r} on the agent's machine.{complaint}",
         hint="Install it there, or leave `python` out of the queue's config to use the agent's own.",
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from muster.domain.errors import BadInput
+from muster.domain.errors import LocalProblem
 
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _INCLUDE = re.compile(r"(?:--(?:requirement|constraint)[\s=]+|-[rc]\s*)(\S.*)")
@@ -18,9 +18,11 @@ _FROM_PLACE = re.compile(r"(?:--editable|--find-links|-[ef])[\s=]*(.*)")
 _ARCHIVE = re.compile(r"[^:]*\.(?:whl|zip|tar\.gz)")
 
 
-class BadRequirements(BadInput):
-    code = "bad_requirements"
-    title = "The requirements cannot be read"
+class EnvironmentFailed(LocalProblem):
+    """What the code asks for cannot be read or installed."""
+
+    code = "environment_failed"
+    title = "The Python environment could not be made"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ def _read_project(
 ) -> Requirements:
     listed = project.get("dependencies", [])
     if not isinstance(listed, list) or not all(isinstance(entry, str) for entry in listed):
-        raise BadRequirements("pyproject.toml: project.dependencies must be a list of texts.")
+        raise EnvironmentFailed("pyproject.toml: project.dependencies must be a list of texts.")
     dynamic = "dependencies" in project.get("dynamic", [])
     return Requirements(
         source="pyproject.toml",
@@ -86,7 +88,7 @@ def _lines_with_includes(workdir: Path, path: Path, text: str, seen: set[Path]) 
             continue
         included = (path.parent / include[1]).resolve()
         if not included.is_relative_to(workdir.resolve()):
-            raise BadRequirements(
+            raise EnvironmentFailed(
                 f"{path.name} includes {include[1]!r}, which is outside the folder that was taken along.",
                 hint="Move it into the folder, or launch the folder above.",
             )
@@ -119,7 +121,7 @@ def _read_toml(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(_read(path) or "")
     except tomllib.TOMLDecodeError as error:
-        raise BadRequirements(f"{path.name} is not valid TOML: {error}.") from error
+        raise EnvironmentFailed(f"{path.name} is not valid TOML: {error}.") from error
 
 
 def _table(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:

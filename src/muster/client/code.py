@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from muster.client.ignore import LeftOut
 from muster.domain.errors import BadSnapshot
 from muster.domain.resources import readable_bytes
 from muster.domain.snapshot import (
@@ -28,14 +28,8 @@ from muster.domain.snapshot import (
     without_credentials,
 )
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
 Progress = Callable[[int, int], None]  #: bytes done, bytes in all
 
-NEVER = frozenset(
-    {".git", "__pycache__", ".venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
-)
 #: set inside git's hooks, where they would point at another repository
 _GIT_HOOK_VARIABLES = frozenset(
     {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}
@@ -120,73 +114,8 @@ def _frame(sha256: str, path: Path) -> Iterator[bytes]:
 # --- which files -----------------------------------------------------------------------------------
 
 
-class _LeftOut:
-    """What stays behind: the names in `NEVER`, compiled files, virtual environments, ignored files."""
-
-    def __init__(self, root: Path, ignore_files: Sequence[str]) -> None:
-        self._root = root
-        self._ignore_files = ignore_files
-        self._specs: dict[tuple[str, str], GitIgnoreSpec | None] = {}
-        self._folders: dict[str, bool] = {"": False}
-
-    def folder(self, path: str) -> bool:
-        known = self._folders.get(path)
-        if known is None:
-            parent, _, name = path.rpartition("/")
-            known = self._folders[path] = (
-                name in NEVER
-                or self.folder(parent)
-                or (self._root / path / "pyvenv.cfg").exists()
-                # What lies behind a link comes along where it is, or not at all.
-                or (self._root / path).is_symlink()
-                or self._ignored(path + "/")
-            )
-        return known
-
-    def file(self, path: str) -> bool:
-        parent, _, name = path.rpartition("/")
-        return name in NEVER or name.endswith(".pyc") or self.folder(parent) or self._ignored(path)
-
-    def _ignored(self, path: str) -> bool:
-        return any(self._ignored_by(ignore_file, path) for ignore_file in self._ignore_files)
-
-    def _ignored_by(self, ignore_file: str, path: str) -> bool:
-        """As git does it: the last matching line of the nearest file that has one decides."""
-        folder = path.rstrip("/").rpartition("/")[0]
-        while True:
-            spec = self._spec(ignore_file, folder)
-            if spec is not None:
-                verdict = spec.check_file(path[len(folder) + 1 :] if folder else path).include
-                if verdict is not None:
-                    return verdict
-            if not folder:
-                return False
-            folder = folder.rpartition("/")[0]
-
-    def _spec(self, ignore_file: str, folder: str) -> GitIgnoreSpec | None:
-        if (ignore_file, folder) not in self._specs:
-            self._specs[ignore_file, folder] = _read_ignore_file(self._root / folder / ignore_file)
-        return self._specs[ignore_file, folder]
-
-
-def _read_ignore_file(path: Path) -> GitIgnoreSpec | None:
-    try:
-        lines = path.read_text("utf-8-sig", errors="surrogateescape").split("\n")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise BadSnapshot(f"{path} cannot be read: {error.strerror}.") from error
-
-    from pathspec import GitIgnoreSpec
-
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError as error:
-        raise BadSnapshot(f"{path} is not a valid ignore file: {error}") from error
-
-
 def _walked_files(root: Path) -> Iterator[str]:
-    left_out = _LeftOut(root, (".gitignore", ".musterignore"))
+    left_out = LeftOut(root, (".gitignore", ".musterignore"))
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -207,7 +136,7 @@ def _walked_files(root: Path) -> Iterator[str]:
 
 
 def _git_files(root: Path, notes: list[str]) -> Iterator[str]:
-    left_out = _LeftOut(root, (".musterignore",))
+    left_out = LeftOut(root, (".musterignore",))
     repositories = [""]
     while repositories:
         repository = repositories.pop()
@@ -220,11 +149,12 @@ def _git_files(root: Path, notes: list[str]) -> Iterator[str]:
             path = os.path.join(repository, listed.rstrip("/"))
             if left_out.file(path):
                 continue
-            if (root / path).is_symlink() or not (root / path).is_dir():
+            place = root / path
+            if os.path.islink(place) or not os.path.isdir(place):
                 yield path
             elif left_out.folder(path):
                 continue
-            elif (root / path / ".git").exists():
+            elif os.path.exists(place / ".git"):
                 repositories.append(path)
             else:
                 notes.append(

@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.client.api import AsyncClient
 from muster.client.sync import Client
-from muster.client.upload import Progress, check_script, upload_code
+from muster.client.upload import Progress, upload_code
 from muster.domain.errors import BadCommand, BadInput
 from muster.domain.run import Priority, RunState
 from muster.domain.training import Training
@@ -209,8 +209,9 @@ async def with_code(
     """The request with `folder` uploaded as its code."""
     if folder is None:
         return request
-    snapshot, code = await upload_code(client, folder, entity=request.entity, progress=progress)
-    check_script(code, request.command)
+    snapshot, _ = await upload_code(
+        client, folder, command=request.command, entity=request.entity, progress=progress
+    )
     return request.model_copy(update={"snapshot": snapshot.id})
 
 

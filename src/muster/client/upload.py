@@ -15,14 +15,20 @@ Progress = Callable[[str, int, int], None]  #: what, done bytes, all bytes
 
 
 async def upload_code(
-    client: AsyncClient, folder: Path, *, entity: str | None, progress: Progress | None = None
+    client: AsyncClient,
+    folder: Path,
+    *,
+    command: list[str],
+    entity: str | None,
+    progress: Progress | None = None,
 ) -> tuple[SnapshotModel, CollectedCode]:
-    """Snapshot `folder` and upload what is missing."""
+    """Snapshot `folder` and upload what is missing, if the command's script is in it."""
 
     def say(what: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(what, done, total) if progress else None
 
     code = await asyncio.to_thread(collect, folder, progress=say("Reading code"))
+    check_script(code, command)
     request = SnapshotRequest(manifest=code.snapshot.to_data(), entity=entity)
     announced = await client.create_snapshot(request)
     if announced.complete:

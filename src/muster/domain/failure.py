@@ -118,9 +118,8 @@ def _facts(cause: Cause, finding: _Finding) -> dict[str, str]:
         facts["at"] = f" ({cause.traceback.where})" if cause.traceback.where else ""
     if "module" in facts:
         facts["package"] = package_of(facts["module"])
-    facts["last"] = (
-        f"; its last line: {cause.last_lines[-1].strip()}" if cause.last_lines else " and printed nothing"
-    )
+    last = cause.last_lines[-1:]
+    facts["last"] = f"; the last line printed: {last[0].strip()}" if last else " and printed nothing"
     return {name: _short(value) for name, value in facts.items()}
 
 

@@ -134,5 +134,11 @@ class Engine(Protocol):
     async def clean(self, key: AttemptKey) -> None:
         """Remove what is left of an ended attempt: files, cgroups, helper objects."""
 
+    async def leftovers(self) -> list[AttemptKey]:
+        """Attempts of which something is left here, running or not, whoever started them."""
+
+    def error_files(self, key: AttemptKey, rank: int) -> list[Path]:
+        """Files in which the replica's launcher left its root cause, if it did."""
+
     async def close(self) -> None:
         """Stop observing. Leaves everything running."""

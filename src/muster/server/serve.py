@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-import structlog
 import uvicorn
 import uvloop
 
@@ -21,16 +19,16 @@ from muster.server.context import Context
 
 
 class _Server(uvicorn.Server):
-    """Stops on our own signal handlers, so that what follows `serve` still runs."""
+    """Says when it is ready, and leaves signals to us: what follows `serve` must still run."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._on_ready()
+            self.ready.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -56,8 +54,22 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(context: Context, listener: socket.socket, *, on_ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM."""
+class Companion(Protocol):
+    """Something that runs beside the server, from ready to the last moment it can still be reached."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def serve(
+    context: Context,
+    listener: socket.socket,
+    *,
+    on_ready: Callable[[], None],
+    companion: Companion | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM. A second one does not wait for anybody."""
     config = uvicorn.Config(
         create_app(context),
         log_config=None,
@@ -68,36 +80,37 @@ def serve(context: Context, listener: socket.socket, *, on_ready: Callable[[], N
         ws="none",
         server_header=False,
     )
-    server = _Server(config, on_ready)
-
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-
-        def stop() -> None:
-            server.force_exit = server.should_exit  # asked twice: do not wait for anybody
-            server.should_exit = True
-            context.begin_closing()
-
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, stop)
-        await server.serve([listener])
-
-    uvloop.run(run())
+    server = _Server(config)
+    uvloop.run(_serve(server, context, listener, on_ready, companion))
 
 
-def configure_logging(*, verbose: bool) -> None:
-    level = logging.DEBUG if verbose else logging.INFO
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-            if sys.stderr.isatty()
-            else structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+async def _serve(
+    server: _Server,
+    context: Context,
+    listener: socket.socket,
+    on_ready: Callable[[], None],
+    companion: Companion | None,
+) -> None:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def on_signal() -> None:
+        server.force_exit = asked.is_set()
+        asked.set()
+
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, on_signal)
+    serving = asyncio.create_task(server.serve([listener]))
+    started = asyncio.create_task(server.ready.wait())
+    await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
+    if not serving.done():
+        if companion is not None:
+            await companion.start()
+        on_ready()
+        ended = asyncio.create_task(asked.wait())
+        await asyncio.wait([serving, ended], return_when=asyncio.FIRST_COMPLETED)
+        if companion is not None:
+            await companion.stop()
+    server.should_exit = True
+    context.begin_closing()
+    await serving

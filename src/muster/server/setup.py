@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import getpass
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muster.domain.access import Actor, KeyKind, Role
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.names import checked_name
-from muster.server.context import Context
+from muster.server.context import Context, Settings
 from muster.service import accounts, queue
 from muster.store import accounts as store_accounts
 from muster.store import migrations, records
@@ -106,3 +108,25 @@ def create_admin(context: Context, name: str) -> str:
 
 def has_users(context: Context) -> bool:
     return context.db.write_now(lambda tx: store_accounts.count_users(tx.conn) > 0)
+
+
+def ensure_local_user(context: Context, place: DataDir) -> Settings:
+    """Settings that sign in the user who started this server; made at the first start, with a key file."""
+    if not has_users(context):
+        key = create_admin(context, local_user_name())
+        descriptor = os.open(place.local_key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{key}\n")
+    if not place.local_key.exists():
+        raise Conflict(
+            f"This server was set up with keys of its own, and {place.local_key} is not there.",
+            hint="Start it with `muster server`, or use another --data-dir for `muster up`.",
+        )
+    user = context.db.write_now(lambda tx: store_accounts.all_users(tx.conn)[0].name)
+    return replace(context.settings, local_user=user)
+
+
+def local_user_name() -> str:
+    """The account's name, made fit to be a name here."""
+    raw = re.sub(r"[^A-Za-z0-9._-]+", "-", getpass.getuser()).strip("-._")
+    return raw[:64] or "me"

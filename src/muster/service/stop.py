@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from muster.domain.access import Action, Actor
+from muster.domain.access import Action, Actor, KeyKind
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.run import EventType, Run, RunState, may_move
 from muster.service.bus import EVENTS, agent_topic
@@ -24,7 +24,8 @@ def stop(tx: Tx, actor: Actor, run_id: str, *, now: datetime) -> Run:
     """Ask the run to end. A waiting one ends at once; asking twice is asking once."""
     run = find_run(tx, actor, run_id)
     if actor.run_id != run.id:
-        actor.require(Action.LAUNCH, run.entity)
+        action = Action.SERVE if actor.kind is KeyKind.AGENT else Action.LAUNCH
+        actor.require(action, run.entity)
     head = run.head
     if head.state.terminal or head.stop_requested_at is not None:
         return run

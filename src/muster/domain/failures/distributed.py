@@ -7,8 +7,8 @@ from muster.domain.failures.sign import FailureClass, Sign, words
 PORT_IN_USE = FailureClass(
     kind="port_in_use",
     title="Port in use",
-    advice="Launch it again. If MASTER_PORT or another port is fixed in your code or job, choose a free one, "
-    "or leave it out and Muster picks one.",
+    advice="Launch it again. If MASTER_PORT or another port is fixed in your code or job, choose a free "
+    "one, or leave it out and Muster picks one.",
     signs=(
         Sign(
             words=words(r"port: (?P<port>\d{1,5}),.{0,80}EADDRINUSE"),
@@ -25,8 +25,8 @@ RENDEZVOUS_TIMEOUT = FailureClass(
     kind="rendezvous_timeout",
     title="The members did not meet",
     advice="Look first at the members that did not come: `muster run replicas`. If they only start slowly, "
-    "raise training.rdzv_timeout; else check that they reach rank 0 by name and port (firewall, network "
-    "policy).",
+    "raise training.rdzv_timeout; else check that they reach rank 0 by name and port (firewall, "
+    "network policy).",
     signs=(
         Sign(
             words=words(r"waiting for clients\. (?P<there>\d{1,7})/(?P<all>\d{1,7}) clients joined"),
@@ -34,8 +34,11 @@ RENDEZVOUS_TIMEOUT = FailureClass(
             echo=True,
         ),
         Sign(
-            words=words(r"client socket has timed out after .{0,40}connect to \((?P<host>[^)\n]{1,260})\)"),
-            says="could not reach rank 0 at {host} in time",
+            words=words(
+                r"client socket has timed out after .{0,40}connect to "
+                r"\((?P<host>[^,)\n]{1,255}), (?P<port>\d{1,5})\)"
+            ),
+            says="could not reach rank 0 at {host}:{port} in time",
             echo=True,
         ),
         Sign(
@@ -49,9 +52,9 @@ RENDEZVOUS_TIMEOUT = FailureClass(
 NCCL = FailureClass(
     kind="nccl",
     title="NCCL failed",
-    advice="Look first for a rank that stopped, hung or took another path (a collective needs all ranks). Then "
-    "set NCCL_DEBUG=INFO, and NCCL_SOCKET_IFNAME if nodes have several networks; a slow but healthy "
-    "step needs a longer timeout in init_process_group.",
+    advice="Look first for a rank that stopped, hung or took another path (a collective needs all ranks). "
+    "Then set NCCL_DEBUG=INFO, and NCCL_SOCKET_IFNAME if nodes have several networks; a slow but "
+    "healthy step needs a longer timeout in init_process_group.",
     signs=(
         Sign(
             words=words(r"ollective operation timeout: .{0,60}OpType=(?P<op>\w{1,40})"),
@@ -74,8 +77,8 @@ NCCL = FailureClass(
 PEER_LOST = FailureClass(
     kind="peer_lost",
     title="Another rank went away",
-    advice="This rank is mostly not the cause: look at the logs of the others (`muster run replicas`), whether "
-    "one was killed, evicted or hangs, and at the network between the nodes.",
+    advice="This rank is mostly not the cause: look at the logs of the others (`muster run replicas`), "
+    "whether one was killed, evicted or hangs, and at the network between the nodes.",
     signs=(
         Sign(
             words=words(r"gloo.{0,200}(?:onnection (?:closed|reset) by peer|Timed out waiting)"),

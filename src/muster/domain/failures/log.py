@@ -63,9 +63,9 @@ class MemberLog:
     @classmethod
     def read(cls, text: str) -> Self:
         lines = [_line(text) for text in clean_lines(text)]
-        table = _torchrun_report(lines)
-        exits = _torchrun_exits(lines[table.start : table.stop])
-        del lines[table.start : table.stop]
+        report = _torchrun_report(lines)
+        exits = _torchrun_exits(lines[report])
+        del lines[report]
         exits += [found for line in lines if (found := _plain_exit(line))]
         own = (line for line in lines if not _CHATTER.match(line.text) and not _plain_exit(line))
         return cls(lines=tuple(own), exits=tuple(exits))
@@ -77,7 +77,9 @@ class MemberLog:
     def perhaps_of(self, rank: int | None, local_rank: int | None = None) -> list[str]:
         """The lines that do not say they are of another; without a rank, all."""
         is_any = rank is None
-        return [line.text for line in self.lines if is_any or not line.is_named or _is_of(line, rank, local_rank)]
+        return [
+            line.text for line in self.lines if is_any or not line.is_named or _is_of(line, rank, local_rank)
+        ]
 
     def ranks(self) -> tuple[int, ...]:
         """The ranks that named themselves, in order of their first word."""
@@ -112,27 +114,28 @@ def _is_of(line: Line, rank: int | None, local_rank: int | None) -> bool:
     return line.local_rank == local_rank
 
 
-def _torchrun_report(lines: Sequence[Line]) -> range:
+def _torchrun_report(lines: Sequence[Line]) -> slice:
     """Where torchrun's own traceback and its table stand; empty if it printed none."""
     texts = [line.text for line in lines]
-    if _ROOT_CAUSE not in texts:
-        return range(0)
-    root = len(texts) - 1 - texts[::-1].index(_ROOT_CAUSE)
-    start = stop = root
-    while start > 0 and "ChildFailedError:" not in texts[start]:
-        start -= 1
-    while start > 0 and not texts[start].startswith("Traceback (most recent"):
-        start -= 1
-    while stop < len(texts) and not texts[stop].startswith("====="):
-        stop += 1
-    return range(start, min(stop + 1, len(texts)))
+    root = _last(texts, len(texts), _ROOT_CAUSE)
+    if root is None:
+        return slice(0)
+    error = _last(texts, root, "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:")
+    start = root if error is None else _last(texts, error, "Traceback (most recent call last):")
+    end = next((at for at in range(root, len(texts)) if texts[at].startswith("=====")), len(texts))
+    return slice(root if start is None else start, end + 1)
 
 
-def _torchrun_exits(table: Sequence[Line]) -> list[RankExit]:
+def _last(texts: Sequence[str], before: int, beginning: str) -> int | None:
+    """The last line before this one that begins so."""
+    return next((at for at in range(before - 1, -1, -1) if texts[at].startswith(beginning)), None)
+
+
+def _torchrun_exits(report: Sequence[Line]) -> list[RankExit]:
     """The root cause, then the others; not those that torchrun itself ended with SIGTERM."""
     exits: list[RankExit] = []
     is_root, who = False, None
-    for line in table:
+    for line in report:
         is_root = is_root or line.text == _ROOT_CAUSE
         who = _ENTRY_RANK.match(line.text) or who
         code = _ENTRY_CODE.match(line.text)

@@ -10,8 +10,8 @@ from muster.domain.failures.sign import FailureClass, Sign, words
 GPU_OUT_OF_MEMORY = FailureClass(
     kind="gpu_out_of_memory",
     title="Out of GPU memory",
-    advice="Use a smaller batch, gradient accumulation, activation checkpointing or a lower precision; or take "
-    "GPUs with more memory, or shard the model over more of them (--gpus).",
+    advice="Use a smaller batch, gradient accumulation, activation checkpointing or a lower precision; or "
+    "take GPUs with more memory, or shard the model over more of them (--gpus).",
     signs=(
         Sign(
             words=words(
@@ -66,8 +66,8 @@ OUT_OF_MEMORY = FailureClass(
 SHARED_MEMORY = FailureClass(
     kind="shared_memory",
     title="Out of shared memory",
-    advice="Give the run a larger /dev/shm: training.shm, such as 8Gi, in the job (it counts as memory of the "
-    "run), or use fewer DataLoader workers.",
+    advice="Give the run a larger /dev/shm: training.shm, such as 8Gi, in the job (it counts as memory of "
+    "the run), or use fewer DataLoader workers.",
     signs=(
         Sign(
             words=words(
@@ -87,8 +87,8 @@ SHARED_MEMORY = FailureClass(
 DISK_FULL = FailureClass(
     kind="disk_full",
     title="Disk full",
-    advice="Free space where the run writes (checkpoints, caches, /tmp), keep fewer checkpoints, or write to a "
-    "larger volume.",
+    advice="Free space where the run writes (checkpoints, caches, /tmp), keep fewer checkpoints, or write "
+    "to a larger volume.",
     signs=(
         Sign(
             words=words(r"No space left on device(?:: '(?P<file>[^'\n]{1,300})')"),
@@ -102,12 +102,13 @@ DISK_FULL = FailureClass(
 NO_GPU = FailureClass(
     kind="no_gpu",
     title="No usable GPU",
-    advice="Ask for GPUs (--gpus 1) on a queue that has some, and use a PyTorch build with CUDA; or let the "
-    "code use the CPU where torch.cuda.is_available() is false.",
+    advice="Ask for GPUs (--gpus 1) on a queue that has some, and use a PyTorch build with CUDA; or let "
+    "the code use the CPU where torch.cuda.is_available() is false.",
     signs=(
         Sign(
             words=words(
-                r"(?P<why>Found no NVIDIA driver|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
+                r"(?P<why>Found no NVIDIA driver|No CUDA GPUs are available"
+                r"|Torch not compiled with CUDA enabled"
                 r"|no CUDA-capable device is detected|CUDA error: invalid device ordinal)"
             ),
             says="wanted a GPU and has none it can use: {why}",
@@ -119,8 +120,8 @@ CUDA_ERROR = FailureClass(
     kind="cuda_error",
     title="CUDA error",
     advice="For a device-side assert: run with CUDA_LAUNCH_BLOCKING=1, mostly an index is out of range "
-    "(labels, embeddings). For `no kernel image` or a driver that is too old: take a PyTorch build that "
-    "fits the GPU and its driver. For others, see whether the same GPU fails again.",
+    "(labels, embeddings). For `no kernel image` or a driver that is too old: take a PyTorch build "
+    "that fits the GPU and its driver. For others, see whether the same GPU fails again.",
     signs=(
         Sign(
             words=words(r"CUDA (?:driver )?error: (?P<why>[^\n]{1,120})"),

@@ -10,8 +10,8 @@ from muster.domain.failures.sign import FailureClass, Sign, words
 SCRIPT_NOT_FOUND = FailureClass(
     kind="script_not_found",
     title="Script not found",
-    advice="Check the path, relative to the folder that was launched, and that the file is part of the code "
-    "that was taken along (not ignored, not a link to elsewhere).",
+    advice="Check the path, relative to the folder that was launched, and that the file is part of the "
+    "code that was taken along (not ignored, not a link to elsewhere).",
     signs=(
         Sign(
             words=words(r"can't open file '(?P<file>[^'\n]{1,500})': \[Errno 2\]"),
@@ -23,8 +23,8 @@ SCRIPT_NOT_FOUND = FailureClass(
 MISSING_DEPENDENCY = FailureClass(
     kind="missing_dependency",
     title="A Python package is missing",
-    advice="Add it to requirements.txt beside your script, or use an image that has it. If it is a module of "
-    "your own, check that it is part of the code that was taken along.",
+    advice="Add it to requirements.txt beside your script, or use an image that has it. If it is a module "
+    "of your own, check that it is part of the code that was taken along.",
     signs=(
         Sign(
             words=words(r"^muster: .{0,80}\b(?P<module>torch)(?:run)?\b.{0,80}(?:not |no |missing)"),
@@ -58,8 +58,8 @@ COMMAND_NOT_FOUND = FailureClass(
     kind="command_not_found",
     title="Command not found",
     advice="Check the spelling, and that the program is installed where the run runs: its package in "
-    "requirements.txt, or the image. A script of your own needs `./`, its execute bit and a `#!` line, "
-    "or its interpreter before it.",
+    "requirements.txt, or the image. A script of your own needs `./`, its execute bit and a `#!` "
+    "line, or its interpreter before it.",
     signs=(
         Sign(
             exits={127},
@@ -110,8 +110,8 @@ USER_EXCEPTION = FailureClass(
 CRASH = FailureClass(
     kind="crash",
     title="Crashed in native code",
-    advice="Run with PYTHONFAULTHANDLER=1 to see the Python line. Mostly a package built for another machine, "
-    "CUDA or library version: reinstall it, or change the image.",
+    advice="Run with PYTHONFAULTHANDLER=1 to see the Python line. Mostly a package built for another "
+    "machine, CUDA or library version: reinstall it, or change the image.",
     signs=(
         Sign(
             signals={
@@ -141,8 +141,8 @@ KILLED = FailureClass(
 NONZERO_EXIT = FailureClass(
     kind="nonzero_exit",
     title="Ended with an error code",
-    advice="The program chose this code itself and left no traceback: its last lines, `muster run logs`, are "
-    "the place to look.",
+    advice="The program chose this code itself and left no traceback: its last lines, `muster run logs`, "
+    "are the place to look.",
     signs=(Sign(exits=range(1, 2**32), says="exited with code {exit_code}{last}"),),
 )
 
@@ -159,8 +159,9 @@ UNKNOWN = FailureClass(
 ENVIRONMENT_FAILED = FailureClass(
     kind="environment_failed",
     title="The environment could not be prepared",
-    advice="Mend requirements.txt (a name or version that does not exist, packages that exclude each other, an "
-    "index that cannot be reached) and launch again; the installer's words are in the evidence.",
+    advice="Mend requirements.txt (a name or version that does not exist, packages that exclude each "
+    "other, an index that cannot be reached) and launch again; the installer's words are in the "
+    "evidence.",
 )
 
 COULD_NOT_START = FailureClass(

@@ -1,33 +1,35 @@
 """A run becomes the processes to start on one machine. Pure: the server previews with the same code.
 
-Every text in the manifest is a template. `${name}` stands for what only the agent knows:
+Every text in the manifest is a template (`muster.domain.template`). `${name}` stands for what only the
+agent knows:
 
-    ${workdir} ${output_dir} ${launcher} ${error_dir} ${master_port} ${devices} ${python}
+    ${workdir} ${output_dir} ${error_dir} ${launcher} ${python} ${master_port} ${devices}
 
-and `$${` is a plain `${`. What the launch brought (command, environment, names, inputs) is written
-escaped, so a `${workdir}` in a user's command reaches the program as it was typed. The queue's own
-config may use the macros, and those of the run (`${run_id}` …), which are filled here.
+What the launch brought (command, environment, names, inputs) is written as literal text, `$${…}`, so a
+`${workdir}` in a user's command reaches the program as it was typed. The queue's own config may use
+these macros, and those of the run (`${run_id}` …), which are filled here.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from muster.domain.errors import BadCommand, BadTemplate
 from muster.domain.resources import format_bytes, format_cpus
+from muster.domain.template import fill_known, find_macros
 from muster.engine.launcher import launcher_env
 from muster.engine.port import Rendered, Work
 from muster.engine.process.config import ProcessConfig, check_env_name
 
-_MACRO = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+#: What `submit` fills.
+MACROS = frozenset({"workdir", "output_dir", "error_dir", "launcher", "python", "master_port", "devices"})
 
 
 def render(work: Work) -> Rendered:
     """What `submit` will start, with the agent's macros still in it."""
-    config = ProcessConfig.parse(_bind(work.config, _run_macros(work)))
+    config = ProcessConfig.parse(fill_known(work.config, _run_macros(work)))
     if not work.command or not work.command[0]:
         raise BadCommand("There is no command to run.", hint="Give one after `--`, or launch a `.py` file.")
     nodes = work.training.nodes if work.training else 1
@@ -61,39 +63,20 @@ def render(work: Work) -> Rendered:
     )
 
 
-def escape(text: str) -> str:
-    """The template that stands for exactly this text."""
-    return text.replace("${", "$${")
+def check_macros(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """The macros left in a manifest; one that the agent does not know is refused."""
+    used = frozenset(find_macros(manifest))
+    for name in used - MACROS:
+        raise BadTemplate(
+            f"The process engine does not know the macro ${{{name}}}.",
+            hint=f"It knows {', '.join(sorted(MACROS))}; write $${{{name}}} for the text itself.",
+        )
+    return used
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The text a template stands for, once every macro in it is known."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        if name is None:
-            return "${"
-        if name not in values:
-            raise BadTemplate(
-                f"The process engine does not know the macro ${{{name}}}.",
-                hint=f"It knows {', '.join(sorted(values))}; write $${{{name}}} for the text itself.",
-            )
-        return values[name]
-
-    return _MACRO.sub(value, template)
-
-
-def _bind(tree: Any, values: Mapping[str, str]) -> Any:
-    """The same tree with the macros in `values` filled and all others left as they are."""
-    if isinstance(tree, Mapping):
-        return {key: _bind(value, values) for key, value in tree.items()}
-    if not isinstance(tree, str):
-        return tree
-
-    def value(match: re.Match[str]) -> str:
-        return escape(values[match[1]]) if match[1] in values else match[0]
-
-    return _MACRO.sub(value, tree)
+def _literal(text: str) -> str:
+    """The template that stands for exactly this text: put in as a macro's value, it is never read again."""
+    return str(fill_known("${text}", {"text": text}))
 
 
 def _run_macros(work: Work) -> dict[str, str]:
@@ -110,7 +93,7 @@ def _run_macros(work: Work) -> dict[str, str]:
 
 
 def _command(work: Work, config: ProcessConfig) -> list[str]:
-    command = [escape(word) for word in work.command]
+    command = [_literal(word) for word in work.command]
     if work.training is not None:
         return ["sh", "${launcher}", *command]
     if command[0].endswith(".py"):
@@ -128,7 +111,7 @@ def _workdir(config: ProcessConfig) -> str:
 
 def _env(work: Work, config: ProcessConfig) -> dict[str, str]:
     """The variables all replicas share; a later one wins: queue, launch, Muster's own."""
-    launch = {check_env_name(name): escape(value) for name, value in work.env.items()}
+    launch = {check_env_name(name): _literal(value) for name, value in work.env.items()}
     run = {
         "MUSTER_RUN_ID": work.key.run_id,
         "MUSTER_RUN_NAME": work.run_name,
@@ -142,7 +125,7 @@ def _env(work: Work, config: ProcessConfig) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         **config.env,
         **launch,
-        **{name: escape(value) for name, value in run.items()},
+        **{name: _literal(value) for name, value in run.items()},
         "MUSTER_OUTPUT_DIR": "${output_dir}",
         "CUDA_VISIBLE_DEVICES": "${devices}",
         **_training_env(work, config),

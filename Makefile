@@ -1,0 +1,58 @@
+# The front door. `make help` lists what there is.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH_PYTHON := .venv-torch/bin/python
+
+.PHONY: help setup demo test test-full check fmt docs lock clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.ready ## Make the virtual environment with everything for development
+
+$(VENV)/.ready: requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Muster needs Python 3.11 or newer; say which: make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check "uv==$$(sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements/dev.lock)"
+	$(BIN)/uv pip sync -q --python $(BIN)/python --compile-bytecode --require-hashes requirements/dev.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## Start Muster and run a two-node PyTorch training on this machine
+	$(BIN)/python scripts/demo.py
+
+test: setup ## Run the tests that need no big download (a few minutes)
+	$(BIN)/pytest -q -m "not torch and not slow" -n 2 --dist loadfile
+	@echo "Left out: tests with PyTorch and long ones (marks torch, slow). make test-full runs them all."
+
+test-full: check test $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+	MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON)) $(BIN)/pytest -q -m "torch or slow"
+
+$(TORCH_PYTHON): examples/ddp/requirements.txt | setup
+	$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-torch
+	$(BIN)/uv pip install -q --python $@ -r examples/ddp/requirements.txt
+	@touch $@
+
+check: setup ## Lint, format, types, layers, generated docs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: setup ## Format the code
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: setup ## Write the generated pages of docs/
+	$(BIN)/python -m muster.cli.reference docs/reference/cli.md
+
+lock: setup ## Lock the dependencies anew
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
+	  --no-header --python-version 3.11 -q --upgrade -o requirements/dev.lock
+
+clean: ## Remove what was made here
+	rm -rf $(VENV) .venv-torch .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,74 @@
+"""`make demo`: start Muster, train a small model on two nodes of two processes, show all of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / ".demo"
+MUSTER = [sys.executable, "-m", "muster.cli"]
+LAUNCH = ["launch", "examples/ddp", "-q", "local", "--nodes", "2", "--procs-per-node", "2"]
+LAUNCH += ["--cpus", "0.5", "--follow", "--", "train.py", "--epochs", "3"]
+READY_SECONDS = 60
+
+
+def free_port(wanted: int) -> int:
+    """`wanted` if nobody listens there, else any free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_ready(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("Muster did not start; its own words are above.")
+
+
+def main() -> int:
+    port = free_port(8700)
+    url = f"http://127.0.0.1:{port}"
+    env = {**os.environ, "MUSTER_URL": url, "MUSTER_DATA_DIR": str(DATA)}
+    env.pop("MUSTER_API_KEY", None)
+    print(f"Starting Muster at {url}; its files are in {DATA.name}/", flush=True)
+    # A session of its own: Ctrl-C reaches this script, which then stops the server properly.
+    server = subprocess.Popen(
+        [*MUSTER, "up", "--port", str(port)], cwd=ROOT, env=env, start_new_session=True
+    )
+    try:
+        wait_until_ready(url, server)
+        print(f"$ muster {' '.join(LAUNCH)}", flush=True)
+        verdict = subprocess.run([*MUSTER, *LAUNCH], cwd=ROOT, env=env, check=False).returncode
+        word = "succeeded" if verdict == 0 else "failed"
+        print(f"\nThe training {word}. Muster is at {url} (API: {url}/api/docs)", flush=True)
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            print(f"Try: MUSTER_URL={url} MUSTER_DATA_DIR={DATA} {MUSTER[0]} -m muster.cli run list")
+            print("Ctrl-C stops it.", flush=True)
+            server.wait()
+        return verdict
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if server.poll() is None:
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

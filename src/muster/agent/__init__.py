@@ -1,0 +1,1 @@
+"""Claims runs, prepares them, drives an engine, reports. Never touches the store."""

@@ -1,0 +1,104 @@
+"""`muster agent`: an agent alone, and the list of those there are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.client.settings import data_dir as default_data_dir
+
+if TYPE_CHECKING:
+    from muster.agent.config import AgentConfig
+
+app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_command=True)
+
+
+@app.callback()
+def agent(
+    ctx: typer.Context,
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="An agent.yaml.")] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", "-q", help="Queue to serve. Repeatable.")
+    ] = None,
+    entity: Annotated[str | None, typer.Option("--entity", "-e", help="Whose queues.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of this agent. Default: the host's.")] = None,
+    max_jobs: Annotated[
+        int | None, typer.Option(help="Runs at once; 0: what fits the machine.", min=0)
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where runs' files are kept.")] = None,
+    stop_runs: Annotated[bool, typer.Option("--stop-runs", help="Stop what runs when this stops.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
+) -> None:
+    """Start an agent that takes runs from queues and starts them on this machine.
+
+    Ctrl-C stops the agent; what it started goes on and is found again by the next one.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    settings = _config(config, data_dir)
+    settings = replace(
+        settings,
+        queues=tuple(queue) if queue else settings.queues,
+        entity=entity or settings.entity,
+        name=name or settings.name,
+        max_jobs=settings.max_jobs if max_jobs is None else max_jobs,
+    )
+    asyncio.run(_run(settings, stop_runs=stop_runs, verbose=verbose))
+
+
+async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None:
+    from muster.agent.agent import Agent
+    from muster.cli.companion import say_ready
+    from muster.client.api import AsyncClient
+    from muster.engine.process.engine import ProcessEngine
+    from muster.engine.process.render import render
+    from muster.logging import configure_logging
+
+    configure_logging(verbose=verbose)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, stop.set)
+    engine = ProcessEngine(settings.data_dir / "process")
+    async with AsyncClient(settings.url) as client:
+        await Agent(settings, client, engine, render).run(
+            stop, stop_runs=stop_runs, on_ready=lambda me: say_ready()
+        )
+
+
+def _config(path: Path | None, data_dir: Path | None) -> AgentConfig:
+    from muster.agent.config import AgentConfig, parse
+    from muster.cli.yamlfile import read_mapping
+
+    base = (data_dir or default_data_dir(os.environ)).expanduser().absolute()
+    if path is None:
+        return AgentConfig(data_dir=base / "agent")
+    return parse(read_mapping(path), where=str(path), data_dir=base / "agent")
+
+
+@app.command("list")
+def list_agents(
+    entity: Annotated[str | None, typer.Option("--entity", "-e", help="Of this entity only.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the agents, online or not."""
+    raise NotImplementedError
+
+
+@app.command("delete")
+def delete_agent(
+    name: Annotated[str, typer.Argument(help="Name of the agent.")],
+    entity: Annotated[str | None, typer.Option("--entity", "-e", help="Whose agent.")] = None,
+) -> None:
+    """Remove an agent that is gone for good."""
+    from muster.client.sync import Client
+
+    with Client() as client:
+        client.delete_agent(name, entity=entity)
+    typer.echo(f"Agent {name!r} is removed.", err=True)

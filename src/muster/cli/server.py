@@ -1,0 +1,106 @@
+"""`muster server`: the server alone."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.client.settings import data_dir as default_data_dir
+
+if TYPE_CHECKING:
+    from muster.server.context import Context
+    from muster.server.setup import DataDir
+
+app = typer.Typer(help="Start a server alone, or set one up.", invoke_without_command=True)
+
+DataDirOption = Annotated[
+    Path | None, typer.Option(help="Where everything is kept. Default: MUSTER_DATA_DIR.")
+]
+
+
+@app.callback()
+def server(
+    ctx: typer.Context,
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback demands keys.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8700,
+    data_dir: DataDirOption = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name this server is called by. Repeatable.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
+) -> None:
+    """Start the server. Every request needs a key: `muster server init` makes the first one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from dataclasses import replace
+
+    from muster.domain.errors import NotSignedIn
+    from muster.logging import configure_logging
+    from muster.server.serve import bind, serve
+    from muster.server.setup import has_users, prepare
+
+    configure_logging(verbose=verbose)
+    listener = bind(host, port)
+    place, context = _open(data_dir)
+    held = place.lock()
+    prepare(context)
+    if not has_users(context):
+        context.db.close()
+        error = NotSignedIn("This server has no users yet.")
+        error.hint = "Make the first one, an admin: muster server init"
+        raise error
+    chosen_port = int(listener.getsockname()[1])
+    context.settings = replace(
+        context.settings, host=host, port=chosen_port, allowed_hosts=frozenset(allow_host or ())
+    )
+    serve(
+        context,
+        listener,
+        on_ready=lambda: typer.echo(f"Muster serves at http://{host}:{chosen_port}", err=True),
+    )
+    os.close(held)
+
+
+@app.command()
+def init(
+    user: Annotated[str | None, typer.Option(help="Name of the first user. Default: yours.")] = None,
+    data_dir: DataDirOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make the first user, an admin, and print the key. It is shown this once."""
+    import json as json_module
+
+    from muster.server.setup import create_admin, prepare
+
+    place, context = _open(data_dir)
+    held = place.lock()
+    name = user or getpass.getuser()
+    try:
+        prepare(context)
+        key = create_admin(context, name)
+    finally:
+        context.db.close()
+        os.close(held)
+    if json:
+        typer.echo(json_module.dumps({"user": name, "key": key}))
+        return
+    typer.echo(f"User {name!r} is the admin of this server. The key, shown this once:", err=True)
+    typer.echo(key)
+    typer.echo("Sign in with it: muster login URL", err=True)
+
+
+def _open(data_dir: Path | None) -> tuple[DataDir, Context]:
+    from muster.server.context import Context, Settings
+    from muster.server.setup import DataDir
+    from muster.store.database import sqlite_url
+
+    place = DataDir(path=(data_dir or default_data_dir(os.environ)).expanduser().absolute())
+    place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings = Settings(database_url=sqlite_url(place.database), data_dir=place.path)
+    return place, Context.open(settings)

@@ -1,0 +1,181 @@
+"""Who speaks for a run on this host, and whether any process of it lives.
+
+Two files per run in `<root>/locks/`:
+
+`<run>.epoch`  holds `attempt epoch` of the newest claim seen here. Its flock is the *guard*: taken for
+               the moment of deciding and acting, by whoever starts, adopts or stops the run.
+`<run>.lock`   its flock is the *life* of the attempt: taken before the first process starts and handed to
+               every shim and its command, it is free exactly when all of them are gone, whoever died how.
+
+What holds, whoever is killed or frozen when:
+
+1. Claims only grow: `(attempt, epoch)` in `<run>.epoch` is never replaced by a smaller one.
+2. Nothing is started, adopted or signalled on purpose but under the guard, by an agent whose claim is the
+   recorded one. So a zombie agent with an older epoch can neither start nor stop anything.
+3. A new attempt starts only once it holds the life lock: never two attempts of a run at once.
+4. `<run>.epoch` outlives the attempt as a tombstone for a day, so that a late zombie is still refused.
+
+An agent frozen inside the guard keeps it. Others wait a bounded time and then say so: nobody can know
+whether it is about to start a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.domain.errors import CannotPlace, Overtaken
+
+GUARD_WAIT = 5.0  #: seconds to wait for another agent that is acting on the same run
+TOMBSTONE_AGE = 86400.0
+_LOWEST_FD = 20  #: locks handed on must not be 0 … 9, which shells redirect
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Claim:
+    """The right to act on a run; the greater one wins."""
+
+    attempt: int
+    epoch: int
+
+
+class Guard:
+    """Held while deciding and acting on one run. Made by `RunLocks.guard`."""
+
+    def __init__(self, run_id: str, fd: int, life: Path) -> None:
+        self._run_id = run_id
+        self._fd = fd
+        self._life = life
+        self.recorded = _parse(os.pread(fd, 64, 0))
+
+    def claim(self, mine: Claim) -> None:
+        """Record the claim, unless a greater one is recorded."""
+        if self.recorded is not None and mine < self.recorded:
+            raise _overtaken(self._run_id, mine, self.recorded)
+        if mine != self.recorded:
+            os.pwrite(self._fd, f"{mine.attempt} {mine.epoch}\n".encode().ljust(48), 0)
+            self.recorded = mine
+
+    def check(self, mine: Claim) -> None:
+        """Raise `Overtaken` unless the recorded claim is this one."""
+        if self.recorded is not None and mine != self.recorded:
+            raise _overtaken(self._run_id, mine, self.recorded)
+
+    def take_life(self) -> int | None:
+        """The life lock as a descriptor to hand on; None if processes of the run hold it."""
+        fd = os.open(self._life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if try_lock(fd):
+            return above_shell(fd)
+        os.close(fd)
+        return None
+
+    def has_life(self) -> bool:
+        """Whether any process of the run lives."""
+        try:
+            fd = os.open(self._life, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            return not try_lock(fd)
+        finally:
+            os.close(fd)
+
+    def drop_life(self) -> None:
+        """Remove the life lock's file. Safe: it is only ever opened under the guard."""
+        self._life.unlink(missing_ok=True)
+
+
+class RunLocks:
+    """The locks of all runs below one root."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.asynccontextmanager
+    async def guard(self, run_id: str, *, wait: float = GUARD_WAIT) -> AsyncIterator[Guard]:
+        """Hold the guard of a run. `CannotPlace` if another agent keeps it for too long."""
+        path = self._directory / f"{run_id}.epoch"
+        fd = _open_locked(path)
+        deadline = time.monotonic() + wait
+        while fd is None:
+            if time.monotonic() >= deadline:
+                raise CannotPlace(
+                    f"Another agent has been acting on run {run_id} for {wait:.0f} seconds.",
+                    hint=f"It may be frozen: `fuser {path}` shows it.",
+                )
+            await asyncio.sleep(0.01)
+            fd = _open_locked(path)
+        try:
+            yield Guard(run_id, fd, self._directory / f"{run_id}.lock")
+        finally:
+            os.close(fd)
+
+    def sweep(self, *, now: float, older_than: float = TOMBSTONE_AGE) -> int:
+        """Remove the tombstones of runs that ended long ago; how many."""
+        removed = 0
+        for entry in os.scandir(self._directory):
+            if not entry.name.endswith(".epoch") or now - entry.stat().st_mtime < older_than:
+                continue
+            fd = _open_locked(Path(entry.path))
+            if fd is None:
+                continue
+            guard = Guard(entry.name, fd, Path(entry.path).with_suffix(".lock"))
+            if not guard.has_life():
+                guard.drop_life()
+                os.unlink(entry.path)
+                removed += 1
+            os.close(fd)
+        return removed
+
+
+def try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def above_shell(fd: int) -> int:
+    """The same open file under a number that no shell redirects."""
+    if fd >= _LOWEST_FD:
+        return fd
+    high: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+    os.close(fd)
+    return high
+
+
+def _open_locked(path: Path) -> int | None:
+    """The file, locked; None if somebody else has it locked."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if not try_lock(fd):
+            os.close(fd)
+            return None
+        if os.fstat(fd).st_nlink:
+            return fd
+        os.close(fd)  # swept away between open and lock
+
+
+def _parse(content: bytes) -> Claim | None:
+    words = content.split()
+    try:
+        return Claim(attempt=int(words[0]), epoch=int(words[1]))
+    except (IndexError, ValueError):
+        return None
+
+
+def _overtaken(run_id: str, mine: Claim, recorded: Claim) -> Overtaken:
+    return Overtaken(
+        f"Attempt {mine.attempt}, epoch {mine.epoch} no longer speaks for run {run_id} on this host: "
+        f"attempt {recorded.attempt}, epoch {recorded.epoch} does.",
+        hint="Another agent took the run over. Drop it without touching its processes.",
+        facts={"run_id": run_id, "epoch": mine.epoch, "recorded": recorded.epoch},
+    )

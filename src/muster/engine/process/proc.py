@@ -1,0 +1,178 @@
+"""Reading /proc: which processes there are, and which replica each belongs to.
+
+A process is a replica's if it is in the session its shim leads, or carries the replica's marks in its
+environment (it called `setsid` itself, as torchrun's workers and daemons do), or descends from one that is.
+Signals go through a pidfd that was checked against the start time, so a reused process id is never hit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.domain.observation import AttemptKey
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+_DEAD = frozenset("ZXx")
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Owner:
+    """One replica of one attempt, as its processes' environment names it."""
+
+    key: AttemptKey
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One line of /proc/<pid>/stat."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int  #: clock ticks since boot: with the pid, this names a process for good
+    alive: bool  #: not a zombie
+    cpu: float  #: seconds used, by itself and by the children it has reaped
+    memory: int  #: bytes resident
+
+
+def read_process(pid: int) -> Process | None:
+    """The process with this id now, zombies included; None if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return parse_stat(file.read(2048))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def parse_stat(line: bytes) -> Process | None:
+    """A stat line; None if it was cut short."""
+    # The name in parentheses may hold anything, also spaces and parentheses.
+    head, _, tail = line.rpartition(b")")
+    fields = tail.split()
+    if len(fields) < 22:
+        return None
+    return Process(
+        pid=int(head.split(b" ", 1)[0]),
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        started=int(fields[19]),
+        alive=fields[0].decode() not in _DEAD,
+        cpu=sum(map(int, fields[11:15])) / TICKS,
+        memory=int(fields[21]) * PAGE,
+    )
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def last_pid() -> int:
+    """The process id given out last; ids grow until they wrap."""
+    with open("/proc/loadavg", "rb", buffering=0) as file:
+        return int(file.read(128).split()[-1])
+
+
+def boot_id() -> str:
+    """Changes with every start of the machine; start times mean nothing across one."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return ""
+
+
+_MARKS = {
+    name: re.compile(rb"(?:^|\0)" + name.encode() + rb"=([^\0]*)")
+    for name in ("MUSTER_RUN_ID", "MUSTER_ATTEMPT", "MUSTER_REPLICA")
+}
+
+
+def read_owner(pid: int) -> Owner | None:
+    """The replica named in the environment of a process; None if it names none or may not be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environ = file.read()
+    except OSError:
+        return None
+    if b"MUSTER_RUN_ID=" not in environ:
+        return None
+    marks = {
+        name: mark[1].decode("utf-8", "replace") for name in _MARKS if (mark := _MARKS[name].search(environ))
+    }
+    try:
+        key = AttemptKey(run_id=marks["MUSTER_RUN_ID"], attempt=int(marks["MUSTER_ATTEMPT"]))
+        return Owner(key=key, rank=int(marks["MUSTER_REPLICA"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def members(
+    owners: Collection[Owner], *, sessions: Mapping[int, Owner], pids: Iterable[int] | None = None
+) -> dict[Owner, list[Process]]:
+    """The live processes of these replicas, in one pass over all processes (or over `pids`).
+
+    `sessions` names a session only while its id cannot have been given to somebody else: while the shim
+    that leads it is alive or not yet reaped.
+    """
+    found: dict[int, Owner] = {}
+    seen: dict[int, Process] = {}
+    for pid in all_pids() if pids is None else pids:
+        process = read_process(pid)
+        if process is None or not process.alive:
+            continue
+        seen[pid] = process
+        owner = sessions.get(process.session) or (read_owner(pid) if process.parent != 2 else None)
+        if owner is not None and owner in owners:
+            found[pid] = owner
+    _add_descendants(found, seen)
+    result: dict[Owner, list[Process]] = {}
+    for pid, owner in found.items():
+        result.setdefault(owner, []).append(seen[pid])
+    return result
+
+
+def _add_descendants(found: dict[int, Owner], seen: Mapping[int, Process]) -> None:
+    """Children of a member are members, whatever they did to their session and environment."""
+    children: dict[int, list[int]] = {}
+    for process in seen.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    waiting = list(found)
+    while waiting:
+        parent = waiting.pop()
+        for child in children.get(parent, ()):
+            if child not in found:
+                found[child] = found[parent]
+                waiting.append(child)
+
+
+def open_pidfd(process: Process) -> int | None:
+    """A handle on exactly this process; None if it is gone."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    now = read_process(process.pid)
+    if now is not None and now.started == process.started:
+        return fd
+    os.close(fd)
+    return None
+
+
+def send(process: Process, signum: signal.Signals) -> bool:
+    """Signal exactly this process. False: it is gone, or not ours to signal."""
+    fd = open_pidfd(process)
+    if fd is None:
+        return False
+    try:
+        signal.pidfd_send_signal(fd, signum)
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(fd)
+    return True
