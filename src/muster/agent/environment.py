@@ -133,8 +133,10 @@ def _commands(entry: Path, wanted: Requirements, python: str, uv: str | None) ->
     """What to run, one after the other, to make the environment at `entry`."""
     inside = str(entry / "bin" / "python")
     if uv is None:
-        asked = ["-r", wanted.source] if wanted.dependencies is None else ["--", *wanted.dependencies]
         make = [python, "-m", "venv", str(entry)]
+        if wanted.dependencies == ():
+            return [make]  # pip refuses to install nothing
+        asked = ["-r", wanted.source] if wanted.dependencies is None else ["--", *wanted.dependencies]
         return [make, [inside, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", *asked]]
     make = [uv, "venv", "--no-project", "--python", python, str(entry)]
     if wanted.locked:
@@ -166,10 +168,10 @@ async def _find_version(python: str, workdir: Path, progress: Say) -> str:
         if path is None:
             raise _no_interpreter(python, [])
         return path
-    find = [uv, "python", "find", "--no-project", "--system", python]
+    find = [uv, "python", "find", "--no-project", "--system", "--", python]
     status, lines = await _run(find, workdir, _say_nothing)
     if status != 0:
-        status, lines = await _run([uv, "python", "install", python], workdir, progress)
+        status, lines = await _run([uv, "python", "install", "--", python], workdir, progress)
         if status == 0:
             status, lines = await _run(find, workdir, _say_nothing)
     if status != 0 or not lines:

@@ -30,7 +30,7 @@ class Requirements:
     source: str  #: the file that says it, as people call it
     content: tuple[str, ...]  #: equal for folders that ask for the same
     shareable: bool  #: False: something is installed from the folder itself, which is this run's own
-    dependencies: tuple[str, ...] | None = None  #: of a project; None: the tool reads the source itself
+    dependencies: tuple[str, ...] | None = None  #: of a project; None: only the tool can read them
     locked: bool = False  #: uv.lock says the exact versions
 
 
@@ -63,7 +63,7 @@ def _read_project(
         source="pyproject.toml",
         content=(*settings, str(project.get("requires-python")), *listed, lock or ""),
         shareable=not dynamic and not any(map(_is_local, listed)) and not _has_local_sources(uv_settings),
-        dependencies=tuple(listed),
+        dependencies=None if dynamic else tuple(listed),
         locked=lock is not None,
     )
 

@@ -118,6 +118,8 @@ class Transport:
                 async for event in self._events_once(path, params, last):
                     broken_since = None
                     last = event.id or last
+                    if event.event == "error":
+                        raise problem(0, event.data.encode())
                     yield event
                     if event.event == "end":
                         return

@@ -74,9 +74,15 @@ def _live(conn: Connection, run: Run, now: datetime) -> Explanation:
     head = run.head
     if head.agent_id is None:
         left = (head.lease_expires_at or now) + LOST_AFTER - now
+        others = [agent for agent in agents.of_queue(conn, head.queue_id) if agent.online(now)]
+        then = (
+            f"Unless an agent on its host returns, it is tried again elsewhere in {_span(left)}."
+            if others
+            else "No other machine serves its queue, so it waits for its host to return."
+        )
         return Explanation(
             summary=f"It is {head.state}, but its agent is silent.",
-            details=(f"It is tried again elsewhere in {_span(left)} unless an agent on its host returns.",),
+            details=(then,),
             advice="Start the agent on that host again: it finds the run's processes.",
         )
     agent = agents.find(conn, head.agent_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType
+from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, RunHead
 from muster.service.bus import locality_topic
 from muster.service.journal import Entry, write
 from muster.service.observe import end_attempt_unseen
@@ -27,7 +27,7 @@ def sweep(tx: Tx, *, now: datetime) -> None:
             entry.set(agent_id=None)
             if locality:
                 tx.tell(locality_topic(locality))
-        elif head.lease_expires_at is not None and now - head.lease_expires_at > LOST_AFTER:
+        elif _given_up(tx, head, locality, now):
             minutes = int(LOST_AFTER.total_seconds() // 60)
             end_attempt_unseen(tx, entry, f"Its agent has been silent for {minutes} minutes.")
         else:
@@ -35,6 +35,20 @@ def sweep(tx: Tx, *, now: datetime) -> None:
         entries.append(entry)
     write(tx, entries)
     records.drop_answers(tx.conn, before=now - KEEP_ANSWERS)
+
+
+def _given_up(tx: Tx, head: RunHead, locality: str | None, now: datetime) -> bool:
+    """Silent for too long, and there is something better to do than to wait for its host.
+
+    Where no other machine serves the queue, waiting loses nothing: its processes may well be alive
+    there, and the host's next agent finds them.
+    """
+    if head.lease_expires_at is None or now - head.lease_expires_at <= LOST_AFTER:
+        return False
+    if head.stop_requested_at is not None:
+        return True
+    serving = agents.of_queue(tx.conn, head.queue_id)
+    return any(agent.online(now) and agent.locality != locality for agent in serving)
 
 
 def give_everyone_time(tx: Tx, *, now: datetime) -> None:

@@ -149,7 +149,7 @@ def test_limits_are_limits() -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["path", "link", "size", "git"]), inner),
-    max_leaves=5,
+    max_leaves=3,
 )
 
 

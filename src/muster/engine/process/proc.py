@@ -151,6 +151,12 @@ def _add_descendants(found: dict[int, Owner], seen: Mapping[int, Process]) -> No
                 waiting.append(child)
 
 
+def is_running(process: Process | None) -> bool:
+    """Whether exactly this process lives."""
+    now = None if process is None else read_process(process.pid)
+    return now is not None and process is not None and now.started == process.started and now.alive
+
+
 def open_pidfd(process: Process) -> int | None:
     """A handle on exactly this process; None if it is gone."""
     try:

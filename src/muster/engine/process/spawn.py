@@ -1,4 +1,4 @@
-"""Starting a shim: its own session, its output straight into a file, the locks of its attempt in its hands."""
+"""Starting a shim: its own session, its output straight into a file, its attempt's locks in its hands."""
 
 from __future__ import annotations
 

@@ -7,14 +7,16 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from muster.server.auth import Ctx, Visitor
+from muster.domain.errors import NotAllowed, NotSignedIn
+from muster.server.auth import Ctx, Visitor, signed_in
 from muster.server.context import CLOSING, Context
 from muster.server.logfeed import LogFeed
+from muster.server.problems import problem_response
 from muster.server.routes.runs import cursor_number, visible_run
-from muster.service.bus import EVENTS, log_topic, run_topic
+from muster.service.bus import EVENTS, KEYS, log_topic, run_topic
 from muster.store import events
 from muster.store.logs import LogKey
 from muster.wire.runs import EventModel
@@ -31,7 +33,7 @@ MAX_READ = 8 * 1024 * 1024
     "/events", response_class=EventSourceResponse, responses={200: {"content": {"text/event-stream": {}}}}
 )
 async def follow_events(
-    ctx: Ctx, visitor: Visitor, run: str | None = None, last: LastEventId = None
+    ctx: Ctx, visitor: Visitor, request: Request, run: str | None = None, last: LastEventId = None
 ) -> EventSourceResponse:
     """Events of the runs one may see (or of one), as they happen. `resync` says: something was missed,
     read the lists again."""
@@ -46,9 +48,12 @@ async def follow_events(
             yield ServerSentEvent(event="resync", id=str(newest), data="{}")
             at = newest
         topic = EVENTS if run is None else run_topic(run)
-        with ctx.bus.listen(topic, CLOSING) as wake:
+        with ctx.bus.listen(topic, KEYS, CLOSING) as wake:
             while not ctx.closing:
                 wake.clear()
+                if refused := await _no_longer_welcome(request):
+                    yield refused
+                    return
                 found = await ctx.db.read(partial(events.since, after=at, limit=500))
                 for entity, event in found:
                     at = event.id
@@ -95,6 +100,7 @@ async def read_log(
 async def follow_logs(
     ctx: Ctx,
     visitor: Visitor,
+    request: Request,
     run_id: str,
     rank: Annotated[int | None, Query(ge=0)] = None,
     tail: Annotated[int | None, Query(ge=0, description="Start so many bytes before the end.")] = None,
@@ -106,13 +112,16 @@ async def follow_logs(
     feed = LogFeed(run_id=run_id, only_rank=rank, tail=tail, logs=ctx.logs)
     if last is not None:
         feed.resume(last)
-    return EventSourceResponse(_log_stream(ctx, feed), ping=PING_SECONDS)
+    return EventSourceResponse(_log_stream(ctx, feed, request), ping=PING_SECONDS)
 
 
-async def _log_stream(ctx: Context, feed: LogFeed) -> AsyncIterator[ServerSentEvent]:
-    with ctx.bus.listen(log_topic(feed.run_id), run_topic(feed.run_id), CLOSING) as wake:
+async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncIterator[ServerSentEvent]:
+    with ctx.bus.listen(log_topic(feed.run_id), run_topic(feed.run_id), KEYS, CLOSING) as wake:
         while not ctx.closing:
             wake.clear()
+            if refused := await _no_longer_welcome(request):
+                yield refused
+                return
             view = await ctx.db.read(feed.look)
             if view is None:
                 yield ServerSentEvent(event="end", data='{"state":"deleted"}')
@@ -126,6 +135,15 @@ async def _log_stream(ctx: Context, feed: LogFeed) -> AsyncIterator[ServerSentEv
                 return
             if not sent:
                 await _wait(wake, view.state.terminal)
+
+
+async def _no_longer_welcome(request: Request) -> ServerSentEvent | None:
+    """A key that is revoked ends the streams that were opened with it."""
+    try:
+        await signed_in(request)
+    except (NotSignedIn, NotAllowed) as error:
+        return ServerSentEvent(event="error", data=bytes(problem_response(error).body).decode())
+    return None
 
 
 async def _wait(wake: asyncio.Event, ended: bool) -> None:
