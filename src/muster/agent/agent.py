@@ -360,8 +360,7 @@ class Agent:
                 except NotFound:
                     over = True
                 if over and self._ledger.get(key) is None:
-                    await self._engine.stop(key)
-                    await self._engine.clean(key)
+                    await self._engine.discard(key)
 
     # leaving
 

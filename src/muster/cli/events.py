@@ -31,8 +31,7 @@ def sentence(event: EventModel) -> Text:
         case EventType.STOP:
             return Text(f"{data.get('by', event.actor)} asked it to stop")
         case EventType.LEASE:
-            known = ", ".join(f"{name} {value}" for name, value in data.items() if value is not None)
-            return Text(visible(f"lease: {known}"))
+            return Text(visible(f"agent {data.get('agent')}: {data.get('what')}"))
 
 
 def _state(name: str, more: str) -> Text:

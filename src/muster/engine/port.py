@@ -137,6 +137,9 @@ class Engine(Protocol):
     async def leftovers(self) -> list[AttemptKey]:
         """Attempts of which something is left here, running or not, whoever started them."""
 
+    async def discard(self, key: AttemptKey) -> None:
+        """End and remove what is left of an attempt that nobody wants any more."""
+
     def error_files(self, key: AttemptKey, rank: int) -> list[Path]:
         """Files in which the replica's launcher left its root cause, if it did."""
 

@@ -45,6 +45,7 @@ class Intent:
     boot: str
     at: float  #: Unix seconds
     stop_grace: float
+    port: int | None  #: where the members meet
     members: tuple[Member, ...]
 
 
@@ -72,6 +73,18 @@ class AttemptDir:
 
     def log(self, rank: int) -> Path:
         return self.path / f"r{rank}" / "log"
+
+    def error_file(self, rank: int) -> Path:
+        return self.path / f"r{rank}" / "error.json"
+
+    @classmethod
+    def all_below(cls, root: Path) -> list[AttemptKey]:
+        """Every attempt of which there is a directory."""
+        return [
+            AttemptKey(run_id=path.parent.name, attempt=int(path.name))
+            for path in root.glob("runs/*/*")
+            if path.name.isdigit() and _RUN_ID.fullmatch(path.parent.name)
+        ]
 
     def create(self, intent: Intent) -> None:
         """Make the directories and write the intent; anything older in the way goes."""
@@ -132,6 +145,10 @@ class AttemptDir:
             return os.stat(f"{self.replica(rank)}/log").st_size
         return 0
 
+    def error_files(self, rank: int) -> list[Path]:
+        """Where the launcher left the root cause, if it did."""
+        return sorted(Path(self.replica(rank)).glob("error*.json"))
+
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):  # another attempt is still there
@@ -150,3 +167,12 @@ class AttemptDir:
         except (OSError, ValueError):  # a torn one is from a machine that went down: nothing was started
             return None
         return found
+
+
+def attempts_below(root: Path) -> list[AttemptKey]:
+    """Every attempt of which a directory is left."""
+    return [
+        AttemptKey(run_id=folder.parent.name, attempt=int(folder.name))
+        for folder in sorted(root.glob("runs/*/*"))
+        if folder.name.isdigit()
+    ]

@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _LEAF = "muster-agent"
 
 

@@ -26,10 +26,10 @@ class Live:
     owner: Owner
     member: Member
     seen: Replica  #: as last told
-    pid: int | None  #: the shim, and the session it leads; None: it was dead before we came
-    pidfd: int | None
-    is_child: bool  #: ours to reap; until then its id is not given to anybody else
     since: float  #: monotonic seconds
+    pid: int | None = None  #: the shim, and the session it leads; None: it was dead before we came
+    pidfd: int | None = None
+    is_child: bool = False  #: ours to reap; until then its id is not given to anybody else
     gone: bool = False  #: the shim has ended
 
     @property

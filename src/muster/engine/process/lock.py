@@ -46,12 +46,15 @@ class Claim:
 
 
 class Guard:
-    """Held while deciding and acting on one run. Made by `RunLocks.guard`."""
+    """Held while deciding and acting on one run. Made by `RunLocks.guard`.
+
+    `recorded` is the newest claim seen here, `life` the file whose lock the run's processes hold.
+    """
 
     def __init__(self, run_id: str, fd: int, life: Path) -> None:
         self._run_id = run_id
         self._fd = fd
-        self._life = life
+        self.life = life
         self.recorded = _parse(os.pread(fd, 64, 0))
 
     def claim(self, mine: Claim) -> None:
@@ -67,9 +70,13 @@ class Guard:
         if self.recorded is not None and mine != self.recorded:
             raise _overtaken(self._run_id, mine, self.recorded)
 
+    def is_newest(self, attempt: int) -> bool:
+        """Whether no later attempt was seen here: then the life lock is this one's."""
+        return self.recorded is None or self.recorded.attempt <= attempt
+
     def take_life(self) -> int | None:
         """The life lock as a descriptor to hand on; None if processes of the run hold it."""
-        fd = os.open(self._life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(self.life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         if try_lock(fd):
             return above_shell(fd)
         os.close(fd)
@@ -78,7 +85,7 @@ class Guard:
     def has_life(self) -> bool:
         """Whether any process of the run lives."""
         try:
-            fd = os.open(self._life, os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(self.life, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
         try:
@@ -88,7 +95,7 @@ class Guard:
 
     def drop_life(self) -> None:
         """Remove the life lock's file. Safe: it is only ever opened under the guard."""
-        self._life.unlink(missing_ok=True)
+        self.life.unlink(missing_ok=True)
 
 
 class RunLocks:

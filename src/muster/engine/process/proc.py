@@ -137,6 +137,17 @@ def members(
     return result
 
 
+def holders(path: Path) -> list[Process]:
+    """The processes that have this file open. Slow: looks at every descriptor of every process."""
+    found: list[Process] = []
+    for pid in all_pids():
+        with contextlib.suppress(OSError):
+            links = (os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+            if str(path) in links and (process := read_process(pid)) is not None:
+                found.append(process)
+    return found
+
+
 def _add_descendants(found: dict[int, Owner], seen: Mapping[int, Process]) -> None:
     """Children of a member are members, whatever they did to their session and environment."""
     children: dict[int, list[int]] = {}

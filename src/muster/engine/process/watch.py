@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import ParamSpec
 
 from muster.domain.errors import CannotPlace, Overtaken
 from muster.domain.observation import AttemptKey, Fact, Noted, Observation, Replica, ReplicaSeen, ReplicaState
@@ -35,6 +36,7 @@ from muster.engine.process.live import (
 )
 from muster.engine.process.lock import Claim, RunLocks
 
+P = ParamSpec("P")
 log = logging.getLogger(__name__)
 STRAY_GRACE = 2.0  #: seconds between SIGTERM and SIGKILL for what a command left behind
 GIVE_UP = 30.0  #: seconds after SIGKILL before a stray that cannot die is left to the kernel
@@ -50,7 +52,6 @@ class Watched:
     directory: AttemptDir
     intent: Intent
     lives: Sequence[Live]
-    port: int | None = None
     stop: Stop | None = None
     dropped: bool = False
     all_gone: asyncio.Event = field(default_factory=asyncio.Event)
@@ -95,7 +96,7 @@ class Watcher:
             self._read.add(live)
             self.tell(attempt, ReplicaSeen(replica=live.seen))
         if attempt.stop is not None:
-            self._start(attempt, self._kill_when_due(attempt))
+            self._start(attempt, self._kill_when_due, attempt, attempt.stop)
 
     def tell(self, attempt: Watched, fact: Fact) -> None:
         if not attempt.dropped:
@@ -121,7 +122,7 @@ class Watcher:
             attempt.directory.write_stop(attempt.stop)
             for live in attempt.running():
                 terminate_group(live, attempt.directory.shim(live.rank))
-        self._start(attempt, self._kill_when_due(attempt))
+        self._start(attempt, self._kill_when_due, attempt, attempt.stop)
 
     def drop(self, attempt: Watched) -> None:
         """Stop watching and touch nothing; children are still reaped."""
@@ -130,6 +131,9 @@ class Watcher:
         for task in attempt.tasks:
             if task is not asyncio.current_task():
                 task.cancel()
+        for live in attempt.lives:
+            if live.gone:
+                reap(live)
 
     def close(self) -> None:
         loop = asyncio.get_running_loop()
@@ -168,7 +172,7 @@ class Watcher:
             if final.state in (ReplicaState.FAILED, ReplicaState.LOST):
                 self._end_others(attempt, live)
             if live.owner in strays:
-                self._start(attempt, self._clear(attempt, live, final))
+                self._start(attempt, self._clear, attempt, live, final)
             else:
                 self._settle(attempt, live, final)
 
@@ -229,18 +233,17 @@ class Watcher:
 
     def _end_others(self, attempt: Watched, failed: Live) -> None:
         if attempt.stop is None and attempt.running():
-            self._start(attempt, self._end_gang(attempt, failed.rank))
+            self._start(attempt, self._end_gang, attempt, failed.rank)
 
     async def _end_gang(self, attempt: Watched, rank: int) -> None:
         while attempt.stop is None and attempt.running():
             with contextlib.suppress(CannotPlace):  # another agent is acting: try again
                 await self.end(attempt, reason=f"ended because rank {rank} failed", because=rank)
 
-    async def _kill_when_due(self, attempt: Watched) -> None:
+    async def _kill_when_due(self, attempt: Watched, stop: Stop) -> None:
         """Wait out the grace, then kill whatever is there until all shims are gone."""
-        assert attempt.stop is not None  # noqa: S101 -- only ever started after a stop
         with contextlib.suppress(TimeoutError):
-            grace = max(attempt.stop.kill_at - self._clock().timestamp(), 0)
+            grace = max(stop.kill_at - self._clock().timestamp(), 0)
             await asyncio.wait_for(attempt.all_gone.wait(), grace)
         spare_until = time.monotonic() + SHIM_GRACE
         pause = 0.02
@@ -259,14 +262,20 @@ class Watcher:
             guard.check(attempt.claim)
             yield
 
-    def _start(self, attempt: Watched, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._unless_overtaken(attempt, work))
+    def _start(
+        self,
+        attempt: Watched,
+        work: Callable[P, Coroutine[object, object, None]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        async def unless_overtaken() -> None:
+            try:
+                await work(*args, **kwargs)
+            except Overtaken as overtaken:
+                log.warning("%s", overtaken)
+                self.drop(attempt)
+
+        task = asyncio.get_running_loop().create_task(unless_overtaken())
         attempt.tasks.add(task)
         task.add_done_callback(attempt.tasks.discard)
-
-    async def _unless_overtaken(self, attempt: Watched, work: Coroutine[object, object, None]) -> None:
-        try:
-            await work
-        except Overtaken as overtaken:
-            log.warning("%s", overtaken)
-            self.drop(attempt)

@@ -1,0 +1,108 @@
+"""One run, for people: what it is, how it stands, why."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from muster.cli.output import show, show_facts
+from muster.cli.words import ago, count, moment, state, took, visible
+from muster.domain.resources import format_cpus, readable_bytes
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from muster.wire.runs import ExplanationModel, RunModel
+
+EVIDENCE_LINES = 30
+
+
+def show_run(run: RunModel) -> None:
+    show(Text(run.name, style="bold"), f"  {run.id}")
+    show_facts(
+        [
+            ("state", _standing(run)),
+            ("why", visible(run.failure.summary) if run.failure else ""),
+            ("queue", f"{run.queue} (version {run.queue_version})"),
+            ("project", f"{run.entity}/{run.project}"),
+            ("author", run.author),
+            ("command", shlex.join(run.command)),
+            ("image", run.image or ""),
+            ("code", run.snapshot[:12] if run.snapshot else ""),
+            ("shape", _shape(run)),
+            ("asks for", _resources(run)),
+            ("values", _pairs(run.values)),
+            ("config", _pairs(run.config)),
+            ("env", _pairs(run.env)),
+            ("priority", run.priority.value if run.priority.value != "medium" else ""),
+            ("attempt", str(run.attempt) if run.attempt > 1 else ""),
+            ("created", _when(run.created_at)),
+            ("started", _when(run.started_at)),
+            ("ended", _when(run.ended_at)),
+        ]
+    )
+
+
+def show_explanation(
+    why: ExplanationModel, standing: Text | None = None, *, say: Callable[..., None] = show
+) -> None:
+    """The sentence, what it rests on, what to do."""
+    if standing is not None:
+        say(standing, "  ", why.summary)
+    else:
+        say(why.summary)
+    for detail in why.details:
+        say("  ", detail)
+    for title, runs in (("ahead of it", why.ahead), ("holding what it needs", why.holding)):
+        if runs:
+            names = ", ".join(f"{run.name} ({run.author}, {run.state})" for run in runs[:5])
+            say("  ", Text(f"{title}: ", style="dim"), names)
+    if why.eta is not None:
+        say("  ", Text("likely start: ", style="dim"), f"{moment(why.eta)}, as the last runs went")
+    if why.failure and why.failure.evidence:
+        lines = why.failure.evidence.rstrip("\n").split("\n")
+        for line in lines[-EVIDENCE_LINES:]:
+            say(Text("  │ ", style="dim"), line)
+    if why.advice:
+        say(Text("→ ", style="dim"), why.advice)
+
+
+def _standing(run: RunModel) -> Text:
+    text = state(run.state)
+    length = took(run.started_at, run.ended_at)
+    if length:
+        text.append(f" {'after' if run.state.terminal else 'for'} {length}", style="default")
+    return text
+
+
+def _shape(run: RunModel) -> str:
+    if run.training is None:
+        return ""
+    procs = run.training.procs_per_node
+    each = "one process a GPU" if procs == "gpu" else "1 process" if procs == 1 else f"{procs} processes"
+    restarts = f", {count(run.training.max_restarts, 'restart')}" if run.training.max_restarts else ""
+    return f"{count(run.nodes, 'node')}, {each} each, launcher {run.training.launcher}{restarts}"
+
+
+def _resources(run: RunModel) -> str:
+    asked = run.resources
+    parts = []
+    if asked.gpus:
+        parts.append(count(asked.gpus, "GPU"))
+    if asked.millicpus:
+        cpus = format_cpus(asked.millicpus)
+        parts.append("1 CPU" if cpus == "1" else f"{cpus} CPUs")
+    if asked.memory:
+        parts.append(readable_bytes(asked.memory))
+    return ", ".join(parts)
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return visible(" ".join(f"{name}={value}" for name, value in values.items()))
+
+
+def _when(at: datetime | None) -> str:
+    return f"{moment(at)}  ({ago(at)})" if at else ""

@@ -1,0 +1,177 @@
+"""What was typed behind `muster launch`, checked as far as that goes without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muster.cli.usage import BadUsage, as_usage
+from muster.cli.values import inputs, pairs
+from muster.domain.errors import nearest
+from muster.domain.run import Priority
+from muster.domain.training import Launcher, Training
+
+if TYPE_CHECKING:
+    from muster.client.settings import ClientSettings
+    from muster.wire.runs import LaunchRequest
+
+_EXAMPLE = "muster launch . -- train.py --epochs 3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What runs: code, an image, or what later versions will know."""
+
+    path: Path | None = None
+    image: str | None = None
+    job: str | None = None
+    git: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The training options; None: not given."""
+
+    nodes: int | None = None
+    procs_per_node: str | None = None
+    launcher: Launcher | None = None
+    max_restarts: int | None = None
+    rdzv_timeout: int | None = None
+
+    def training(self) -> Training | None:
+        """None if none of the options was given: then it is a plain command."""
+        given: dict[str, Any] = {name: value for name, value in asdict(self).items() if value is not None}
+        if not given:
+            return None
+        if "procs_per_node" in given and given["procs_per_node"] != "gpu":
+            text = given["procs_per_node"]
+            if not text.isascii() or not text.isdigit():
+                raise BadUsage(f"--procs-per-node {text}: this is neither a number nor `gpu`.")
+            given["procs_per_node"] = int(text)
+        with as_usage():
+            return Training(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    command: tuple[str, ...]
+    folder: Path | None
+    image: str | None
+    training: Training | None
+    queue: str
+    project: str | None
+    entity: str | None
+    name: str | None
+    priority: Priority
+    retry: int | None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        command: Sequence[str] | None,
+        source: Source,
+        shape: Shape,
+        short: Mapping[str, object],
+        values: Sequence[str],
+        overrides: Sequence[str],
+        config: Sequence[str],
+        env: Sequence[str],
+        **where: Any,
+    ) -> Order:
+        """Refuses what cannot be right, before anything is sent."""
+        _check_supported(source, overrides)
+        folder = _folder(source.path) if source.path is not None else None
+        words = _command(command, folder, image=source.image)
+        return cls(
+            command=words,
+            folder=folder,
+            image=source.image,
+            training=shape.training(),
+            values=_values(values, short),
+            config=inputs(config),
+            env=pairs("--env", env, example="NAME=value"),
+            **where,
+        )
+
+    def request(self, settings: ClientSettings) -> LaunchRequest:
+        from muster.wire.runs import LaunchRequest, RetryModel, TrainingModel
+
+        return LaunchRequest(
+            queue=self.queue,
+            command=list(self.command),
+            entity=self.entity or settings.entity,
+            project=self.project or settings.project,
+            name=self.name,
+            env=dict(self.env),
+            config=dict(self.config),
+            values=dict(self.values),
+            training=TrainingModel.of(self.training) if self.training else None,
+            retry=RetryModel() if self.retry is None else RetryModel(max=self.retry),
+            priority=self.priority,
+            image=self.image,
+        )
+
+
+def _check_supported(source: Source, overrides: Sequence[str]) -> None:
+    sources = {"-d": source.image, "-j": source.job, "-u": source.git}
+    given = [option for option, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise BadUsage(f"{' and '.join(given)} name different things to run.", hint="Give one of them.")
+    for is_given, what, instead in (
+        (source.job is not None, "launch a recorded job", f"Launch its folder or command: {_EXAMPLE}"),
+        (source.git is not None, "launch from a git address", f"Clone it and launch the folder: {_EXAMPLE}"),
+        (bool(overrides), "override a queue's config", "Use --set with the queue's variables."),
+    ):
+        if is_given:
+            raise BadUsage(f"This version of Muster cannot {what} yet.", hint=instead)
+
+
+def _folder(path: Path) -> Path:
+    if path.is_file():
+        hint = f"Launch its folder, and name it behind `--`: muster launch {path.parent} -- {path.name}"
+        raise BadUsage(f"{str(path)!r} is a file.", hint=hint)
+    if not path.is_dir():
+        raise BadUsage(f"There is no folder {str(path)!r}.", hint=f"Name the folder of your code: {_EXAMPLE}")
+    return path
+
+
+def _command(words: Sequence[str] | None, folder: Path | None, *, image: str | None) -> tuple[str, ...]:
+    if not words or not words[0].strip():
+        raise BadUsage("There is no command to run.", hint=f"Put it behind `--`: {_EXAMPLE}")
+    if any("\0" in word for word in words):
+        raise BadUsage("A NUL character cannot be part of a command.")
+    script = words[0]
+    if script.endswith(".py") and not script.startswith("/"):
+        if folder is not None:
+            _check_script(folder, script)
+        elif image is None and Path(script).is_file():
+            raise BadUsage(
+                f"{script!r} is here, but no folder is launched with it.",
+                hint=f"Take this folder along: muster launch . -- {script} …",
+            )
+    return tuple(words)
+
+
+def _check_script(folder: Path, script: str) -> None:
+    if (folder / script).is_file():
+        return
+    near = nearest(script, [path.name for path in folder.glob("*.py")])
+    hint = f"Did you mean {near!r}?" if near else "Name it as seen from that folder."
+    raise BadUsage(f"There is no {script!r} in the folder {str(folder)!r}.", hint=hint)
+
+
+def _values(given: Sequence[str], short: Mapping[str, object]) -> dict[str, Any]:
+    values: dict[str, Any] = pairs("--set", given, example="gpus=2")
+    for name, value in short.items():
+        if value is None:
+            continue
+        if name in values:
+            raise BadUsage(f"--{name} {value} and --set {name}={values[name]} speak of the same value.")
+        values[name] = str(value)
+    return values

@@ -1,0 +1,331 @@
+"""`muster run`: look at runs, follow them, explain them, stop them, delete them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.complete import queue_names
+from muster.cli.main import FAILED
+from muster.cli.options import Entity, Json, ManyRuns, OneRun, Yes
+from muster.cli.output import (
+    confirm,
+    connect,
+    hint,
+    say,
+    show,
+    show_json,
+    show_json_items,
+    show_table,
+)
+from muster.cli.pick import pick_run, pick_runs
+from muster.cli.table import column
+from muster.cli.usage import BadUsage
+from muster.cli.words import ago, count, moment, state, took
+from muster.domain.resources import readable_bytes
+from muster.domain.run import RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from muster.client.sync import Client
+    from muster.wire.runs import RunModel
+
+app = typer.Typer(
+    help="Look at runs, follow, explain, stop and delete them.", no_args_is_help=True, add_completion=False
+)
+
+Attempt = Annotated[int | None, typer.Option(min=1, metavar="N", help="Attempt; by default the newest.")]
+Rank = Annotated[int | None, typer.Option(min=0, metavar="N", help="One replica only.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")]
+
+PAGE = 1000  #: runs in one answer, at most
+COLUMNS = (
+    column("ID"),
+    column("NAME", least=12),
+    column("STATE"),
+    column("QUEUE", least=6, spare=1),
+    column("PROJECT", least=8, spare=4),
+    column("AUTHOR", least=6, spare=3),
+    column("CREATED"),
+    column("TOOK", spare=2),
+)
+
+
+@app.command("list")
+def list_runs(
+    states: Annotated[
+        list[RunState] | None, typer.Option("--state", help="In this state only. Repeat.")
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", "-q", metavar="QUEUE", help="Of this queue.", autocompletion=queue_names),
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", "-p", metavar="PROJECT", help="Of this project.")
+    ] = None,
+    entity: Entity = None,
+    author: Annotated[str | None, typer.Option(metavar="USER", help="Launched by this user.")] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Launched by you.")] = False,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="In the name, or at the start of the id.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 20,
+    everything: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
+    json: Json = False,
+) -> None:
+    """List runs, newest first."""
+    if mine and author:
+        raise BadUsage("--mine and --author say different things.", hint="Give one of them.")
+    with connect() as client:
+        found: list[RunModel] = []
+        following: str | None = None
+        who = client.get_me().name if mine else author
+        while everything or len(found) < limit:
+            page = client.list_runs(
+                entity=entity or client.settings.entity,
+                project=project,
+                queue=queue,
+                author=who,
+                state=states,
+                text=text,
+                limit=PAGE if everything else min(PAGE, limit - len(found)),
+                cursor=following,
+            )
+            found += page.items
+            following = page.next
+            if following is None:
+                break
+    if json:
+        show_json_items(found, following)
+        return
+    show_table(COLUMNS, [_row(run) for run in found], empty="There is no such run.")
+    if following is not None:
+        hint(f"These are the newest {len(found)}; --all shows all of them.")
+
+
+def _row(run: RunModel) -> tuple[object, ...]:
+    return (
+        run.id,
+        run.name,
+        state(run.state),
+        run.queue,
+        run.project,
+        run.author,
+        ago(run.created_at),
+        took(run.started_at, run.ended_at),
+    )
+
+
+@app.command("show", no_args_is_help=True)
+def show_one(run: OneRun, json: Json = False) -> None:
+    """Show one run: what it is, and how it stands."""
+    from muster.cli.describe import show_run
+
+    with connect() as client:
+        found = pick_run(client, run)
+    if json:
+        show_json(found)
+    else:
+        show_run(found)
+
+
+@app.command(no_args_is_help=True)
+def logs(
+    run: OneRun,
+    follow: Follow = False,
+    rank: Rank = None,
+    attempt: Attempt = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, metavar="N", help="The last N lines of each replica.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print what a run printed."""
+    from muster.cli import logs as log_reader
+
+    if follow and attempt is not None:
+        raise BadUsage("--attempt is for reading, --follow is for the attempt that runs.", hint="Give one.")
+    with connect() as client:
+        found = pick_run(client, run)
+        options = log_reader.Wanted(rank=rank, attempt=attempt, tail=tail)
+        if follow:
+            client.wait(log_reader.follow(client.asynchronous, found, options, json=json))
+        else:
+            client.wait(log_reader.read(client.asynchronous, found, options, json=json))
+
+
+@app.command(no_args_is_help=True)
+def events(run: OneRun, follow: Follow = False, json: Json = False) -> None:
+    """Print what happened to a run, in order. With --follow --json, one JSON document a line."""
+    from muster.cli import events as sentences
+
+    with connect() as client:
+        found = pick_run(client, run)
+        client.wait(sentences.show_events(client.asynchronous, found, follow=follow, json=json))
+
+
+@app.command(no_args_is_help=True)
+def why(run: OneRun, json: Json = False) -> None:
+    """Say why a run waits, or why it ended as it did."""
+    from muster.cli.describe import show_explanation
+
+    with connect() as client:
+        found = pick_run(client, run)
+        explanation = client.explain_run(found.id)
+    if json:
+        show_json(explanation)
+    else:
+        show_explanation(explanation, state(found.state))
+
+
+@app.command(no_args_is_help=True)
+def stop(
+    runs: ManyRuns,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when they have ended.")] = False,
+    json: Json = False,
+) -> None:
+    """Stop runs. What they have printed and kept stays."""
+    with connect() as client:
+        meant = pick_runs(client, runs)
+        stopped = [client.stop_run(run.id) for run in meant]
+        if wait:
+            stopped = [_until_ended(client, run) for run in stopped]
+    if json:
+        show_json_items(stopped)
+        return
+    for before, run in zip(meant, stopped, strict=True):
+        more = "  had ended already" if before.state.terminal else ""
+        show(state(run.state), f"  {run.name}  {run.id}{more}")
+
+
+@app.command(no_args_is_help=True)
+def delete(runs: ManyRuns, yes: Yes = False, json: Json = False) -> None:
+    """Delete runs that have ended, with all that is kept of them."""
+    with connect() as client:
+        meant = pick_runs(client, runs)
+        names = ", ".join(run.name for run in meant[:5]) + (" …" if len(meant) > 5 else "")
+        confirm(f"Delete {names}? Logs, events, usage and manifests are lost.", yes=yes)
+        for run in meant:
+            client.delete_run(run.id)
+    if json:
+        show_json_items(meant)
+    else:
+        show(f"Deleted {count(len(meant), 'run')}.")
+
+
+@app.command(no_args_is_help=True)
+def replicas(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
+    """List the members of a run."""
+    with connect() as client:
+        page = client.list_replicas(pick_run(client, run).id, attempt=attempt)
+    if json:
+        show_json(page)
+        return
+    columns = (
+        column("RANK", right=True),
+        column("STATE"),
+        column("NODE", least=8),
+        column("HANDLE", least=6, spare=3),
+        column("GPUS", least=6, spare=2),
+        column("EXIT", right=True),
+        column("STARTED", spare=1),
+        column("TOOK"),
+        column("REASON", least=10, spare=4),
+    )
+    rows = [
+        (
+            item.rank,
+            state(item.state),
+            item.node,
+            item.handle,
+            ",".join(item.devices),
+            item.exit_code if item.signal is None else f"signal {item.signal}",
+            ago(item.started_at),
+            took(item.started_at, item.ended_at),
+            item.reason,
+        )
+        for item in page.items
+    ]
+    show_table(columns, rows, empty="No agent has started it yet.")
+
+
+@app.command(no_args_is_help=True)
+def manifest(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
+    """Print what was given to the engine, as YAML."""
+    from muster.cli import yamlfile
+
+    with connect() as client:
+        found = client.get_manifest(pick_run(client, run).id, attempt=attempt)
+    if json:
+        show_json(found)
+        return
+    sys.stdout.write(yamlfile.dump(found.manifest))
+    if not found.submitted:
+        say("No agent has submitted it yet; this is what it would be.")
+
+
+@app.command(no_args_is_help=True)
+def usage(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
+    """Show what a run used: CPU, memory, GPU, disk and network of each replica."""
+    with connect() as client:
+        page = client.get_usage(pick_run(client, run).id, attempt=attempt)
+    if json:
+        show_json(page)
+        return
+    titles = ("RANK", "CPU NOW", "CPU MAX", "MEMORY MAX", "GPU MEAN", "GPU MEMORY MAX", "READ", "WRITTEN")
+    spares = (0, 0, 4, 0, 0, 1, 2, 3)
+    columns = [column(title, right=True, spare=spare) for title, spare in zip(titles, spares, strict=True)]
+    rows = [(series.rank, *_usage_cells(series.values)) for series in page.items if series.at]
+    show_table(columns, rows, empty="There are no samples; the first is taken after five seconds.")
+
+
+def _usage_cells(values: dict[str, list[float | None]]) -> list[str]:
+    known = {name: [value for value in series if value is not None] for name, series in values.items()}
+
+    def cell(name: str, of: str, unit: str) -> str:
+        series = known.get(name)
+        if not series:
+            return "–"
+        number = {"now": series[-1], "max": max(series), "mean": sum(series) / len(series)}[of]
+        return readable_bytes(number) if unit == "B" else f"{number:.0f} %"
+
+    return [
+        cell("cpu", "now", "%"),
+        cell("cpu", "max", "%"),
+        cell("memory", "max", "B"),
+        cell("gpu", "mean", "%"),
+        cell("gpu_memory", "max", "B"),
+        cell("disk_read", "max", "B"),
+        cell("disk_write", "max", "B"),
+    ]
+
+
+@app.command(no_args_is_help=True)
+def wait(
+    run: OneRun,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Give up after so long.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Wait until a run has ended. Exits with 0 if it succeeded, else with 1."""
+    with connect() as client:
+        ended = _until_ended(client, pick_run(client, run), timeout)
+    if json:
+        show_json(ended)
+    elif ended.state.terminal:
+        show(state(ended.state), f"  {ended.name}  after {took(ended.created_at, ended.ended_at)}")
+    else:
+        say(state(ended.state), f"  {ended.name} has not ended after {timeout:g} s.")
+    if ended.state is not RunState.SUCCEEDED:
+        raise typer.Exit(FAILED)
+
+
+def _until_ended(client: Client, run: RunModel, timeout: float | None = None) -> RunModel:
+    from muster.cli.follow import last_news
+
+    return client.wait(last_news(client.asynchronous, run, timeout=timeout))

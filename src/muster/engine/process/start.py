@@ -1,0 +1,185 @@
+"""Starting an attempt: room for all members, the intent on disk, then one shim a member; all or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from muster.domain.observation import Replica, ReplicaState
+from muster.domain.resources import Resources
+from muster.domain.template import fill, find_macros
+from muster.engine.launcher import launcher_path
+from muster.engine.port import Place, Rendered
+from muster.engine.process import proc
+from muster.engine.process.attempt import AttemptDir, Intent, Member
+from muster.engine.process.cgroup import MemoryGroups, remove_group
+from muster.engine.process.devices import Grant, Placement
+from muster.engine.process.inventory import cuda_name
+from muster.engine.process.live import Live, kill_processes, reap
+from muster.engine.process.proc import Owner
+from muster.engine.process.spawn import spawn
+
+# Of the agent's own environment a run gets all but what would speak for the agent (its keys and settings)
+# or tell the run its place in some other gang.
+_PRIVATE = ("MUSTER_", "PET_", "TORCHELASTIC_")
+_FOREIGN = frozenset(
+    "RANK LOCAL_RANK GROUP_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE NNODES NPROC_PER_NODE "
+    "MASTER_ADDR MASTER_PORT JOB_COMPLETION_INDEX VC_TASK_INDEX".split()
+)
+
+
+class Starter:
+    """Starts attempts on this host."""
+
+    def __init__(
+        self, *, host: str, environ: Mapping[str, str], placement: Placement, clock: Callable[[], datetime]
+    ) -> None:
+        self._host = host
+        self._placement = placement
+        self._clock = clock
+        self._boot = proc.boot_id()
+        self._groups = MemoryGroups()
+        self._env = {
+            name: value
+            for name, value in environ.items()
+            if not name.startswith(_PRIVATE) and name not in _FOREIGN
+        }
+
+    async def start(
+        self, rendered: Rendered, place: Place, directory: AttemptDir, *, life: int, ports: Collection[int]
+    ) -> tuple[Intent, list[Live]]:
+        """Start all members, holding `life`, or leave nothing. `ports` are in use by other attempts."""
+        replicas: Sequence[Mapping[str, Any]] = rendered.manifest["replicas"]
+        per_node = Resources.parse(replicas[0]["resources"])
+        grant = await self._placement.take(per_node, nodes=len(replicas))
+        try:
+            intent = Intent(
+                epoch=place.epoch,
+                boot=self._boot,
+                at=self._clock().timestamp(),
+                stop_grace=float(rendered.manifest["stop_grace"]),
+                port=_free_port(ports) if _uses(replicas[0], "master_port") else None,
+                members=self._members(rendered, per_node, grant),
+            )
+            directory.create(intent)
+            return intent, self._spawn_all(rendered, place, directory, intent, grant, life)
+        finally:
+            grant.let_go()
+
+    def _members(self, rendered: Rendered, per_node: Resources, grant: Grant) -> tuple[Member, ...]:
+        members: list[Member] = []
+        for rank, devices in enumerate(grant.devices):
+            group: Path | None = None
+            if per_node.memory:
+                name = f"muster-{rendered.key.run_id}-{rendered.key.attempt}-{rank}"
+                group = self._groups.make(name, per_node.memory)
+            members.append(
+                Member(
+                    devices=tuple(device.uuid for device in devices),
+                    memory=per_node.memory,
+                    cgroup="" if group is None else str(group),
+                )
+            )
+        return tuple(members)
+
+    def _spawn_all(
+        self, rendered: Rendered, place: Place, directory: AttemptDir, intent: Intent, grant: Grant, life: int
+    ) -> list[Live]:
+        lives: list[Live] = []
+        try:
+            for rank, member in enumerate(intent.members):
+                replica = self._fill(rendered.manifest["replicas"][rank], place, directory, intent, grant)
+                pid = spawn(
+                    directory.replica(rank),
+                    command=replica["command"],
+                    env=replica["env"],
+                    workdir=replica["workdir"],
+                    cgroup=member.cgroup,
+                    locks=(life, *grant.fds, *grant.node_fds[rank]),
+                )
+                live = watched(Owner(key=rendered.key, rank=rank), intent, node=self._host)
+                live.pid, live.pidfd, live.is_child = pid, os.pidfd_open(pid), True
+                live.seen = replace(live.seen, handle=str(pid))
+                lives.append(live)
+        except BaseException:
+            _undo(lives)
+            for member in intent.members:
+                if member.cgroup:
+                    remove_group(Path(member.cgroup))
+            directory.remove()
+            raise
+        return lives
+
+    def _fill(
+        self,
+        replica: Mapping[str, Any],
+        place: Place,
+        directory: AttemptDir,
+        intent: Intent,
+        grant: Grant,
+    ) -> dict[str, Any]:
+        rank: int = replica["rank"]
+        values = {
+            "workdir": str(place.workdir),
+            "output_dir": str(place.output_dir),
+            "error_dir": directory.replica(rank),
+            "launcher": str(launcher_path()),
+            "master_port": str(intent.port),
+            "devices": ",".join(cuda_name(device) for device in grant.devices[rank]),
+            "python": "python",
+        }
+        path = os.pathsep.join(map(str, place.path_prepend))
+        env = {**self._env, **fill(replica["env"], values), **place.env}
+        env["PATH"] = os.pathsep.join(filter(None, (path, env.get("PATH", os.defpath))))
+        if _uses(replica, "python") and not shutil.which("python", path=env["PATH"]):
+            values["python"] = "python3"
+        command: list[str] = fill(replica["command"], values)
+        return {"command": command, "env": env, "workdir": fill(replica["workdir"], values)}
+
+
+def watched(owner: Owner, intent: Intent, *, node: str) -> Live:
+    """A replica as the intent has it, its shim not yet known."""
+    member = intent.members[owner.rank]
+    return Live(
+        owner=owner,
+        member=member,
+        seen=Replica(
+            rank=owner.rank,
+            state=ReplicaState.RUNNING,
+            node=node,
+            devices=member.devices,
+            started_at=datetime.fromtimestamp(intent.at, UTC),
+        ),
+        since=time.monotonic(),
+    )
+
+
+def _uses(replica: Mapping[str, Any], macro: str) -> bool:
+    return macro in find_macros([replica["command"], replica["env"], replica["workdir"]])
+
+
+def _undo(lives: Sequence[Live]) -> None:
+    """Some member could not be started: end those that were."""
+    kill_processes(lives, spare_shims=False)
+    for live in lives:
+        if live.pidfd is not None:
+            os.waitid(os.P_PIDFD, live.pidfd, os.WEXITED | os.WNOWAIT)
+        kill_processes([live], spare_shims=False)  # what it forked meanwhile
+        reap(live)
+
+
+def _free_port(taken: Collection[int]) -> int:
+    """A port nobody listens on now. It is not held: the members bind it a moment later."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if port not in taken:
+            return port
