@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from os import PathLike
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.client.api import AsyncClient
+from muster.client.settings import ClientSettings, load
 from muster.client.sync import Client
 from muster.client.upload import Progress, upload_code
 from muster.domain.errors import BadCommand, BadInput
@@ -17,6 +19,7 @@ from muster.domain.run import Priority, RunState
 from muster.domain.training import Training
 from muster.wire.runs import EventModel, ExplanationModel, LaunchRequest, LogChunk, RunModel, TrainingModel
 
+_clients: dict[ClientSettings, Client] = {}
 _HOLD = 20.0  #: seconds one request waits for news of a run
 
 
@@ -179,7 +182,7 @@ def launch(
             raise BadInput(
                 f"This version of Muster cannot launch {what} yet.", hint="Launch a folder or a command."
             )
-    owner = client or Client()
+    owner = client or _default_client()
     request = LaunchRequest(
         queue=queue,
         command=_words(command),
@@ -213,6 +216,15 @@ async def with_code(
         client, folder, command=request.command, entity=request.entity, progress=progress
     )
     return request.model_copy(update={"snapshot": snapshot.id})
+
+
+def _default_client() -> Client:
+    """One for all launches of the process to one server."""
+    settings = load()
+    if settings not in _clients:
+        client = _clients[settings] = Client(settings=settings)
+        atexit.register(client.close)
+    return _clients[settings]
 
 
 def _words(command: str | Sequence[str] | None) -> list[str]:
