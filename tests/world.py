@@ -6,7 +6,7 @@ import atexit
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -270,6 +270,14 @@ def open_world(url: str, *, seed: int = 0) -> World:
     world.do(lambda tx: accounts.ensure_secret(tx, random=world.random))
     world.do(lambda tx: accounts.create_user(tx, None, "ann", admin=True, now=world.now, random=world.random))
     return world
+
+
+def world_with_queue(folder: Path) -> Iterator[World]:
+    """For fixtures: a world of its own with a queue `gpu`, closed at the end."""
+    world = open_world(new_sqlite(folder))
+    world.queue()
+    yield world
+    world.close()
 
 
 _ANN = Actor(

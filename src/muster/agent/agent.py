@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -58,6 +59,7 @@ from muster.wire.runs import ResourcesModel
 
 log = structlog.get_logger()
 USAGE_FIRST, USAGE_EVERY = 5.0, 10.0
+TIDY_EVERY = 3600.0
 PLACE_AGAIN = 0.25  #: seconds until an attempt that found no room is tried again
 GOODBYE = 10.0  #: seconds an agent takes to leave properly
 
@@ -100,7 +102,7 @@ class Agent:
             return
         on_ready(self._me)
         loops = [self._poll_forever(inventory), self._observe_forever(), self._reporter.run()]
-        loops += [self._shipper.run(), self._usage_forever(), self._tidy_up()]
+        loops += [self._shipper.run(), self._usage_forever(), self._tidy_forever()]
         for loop in loops:
             self._spawn(loop)
         self._spawn(self._watch(stop))
@@ -348,7 +350,14 @@ class Agent:
                     await self._client.send_usage(self._me.id, batch)
             await asyncio.sleep(USAGE_EVERY)
 
-    async def _tidy_up(self) -> None:
+    async def _tidy_forever(self) -> None:
+        while True:
+            await self._discard_leftovers()
+            live = {item.key for item in self._ledger.items()}
+            await self._preparer.prune(live=live, now=time.time())
+            await asyncio.sleep(TIDY_EVERY)
+
+    async def _discard_leftovers(self) -> None:
         """Remove what attempts left that ended while no agent was looking."""
         for key in await self._engine.leftovers():
             if self._ledger.get(key) is not None:

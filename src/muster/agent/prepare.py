@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from muster.agent.code import CodeCache
 from muster.agent.environment import EnvironmentCache
 from muster.client.api import AsyncClient
+from muster.domain.observation import AttemptKey
 from muster.domain.snapshot import Snapshot
 from muster.engine.port import Place, Work
 from muster.wire.agents import ClaimModel
@@ -35,6 +37,11 @@ def work_of(claim: ClaimModel) -> Work:
     )
 
 
+CODE_CACHE = 5 * 2**30  #: bytes of code kept beyond what live runs need
+ENVIRONMENT_CACHE = 50 * 2**30
+KEEP_WORK = 7 * 24 * 3600.0  #: seconds a working directory stays after its run
+
+
 class Preparer:
     """Caches shared by all runs of this machine's agents; working directories of their own."""
 
@@ -43,6 +50,7 @@ class Preparer:
         self._client = client
         self._code = CodeCache(root / "code")
         self._environments = EnvironmentCache(root / "environments")
+        self._in_use: dict[AttemptKey, str] = {}  # attempt → environment it runs in, or is about to
 
     def workdir(self, claim: ClaimModel) -> Path:
         return self._root / "work" / claim.run.id / str(claim.attempt)
@@ -63,16 +71,28 @@ class Preparer:
             if made is not None:
                 bin_dirs = (made.bin,)
                 env["VIRTUAL_ENV"] = str(made.bin.parent)
+                self._in_use[claim.key] = made.key
         return Place(epoch=claim.epoch, workdir=workdir, output_dir=output, path_prepend=bin_dirs, env=env)
 
     def clear(self, claim: ClaimModel) -> None:
         """Remove directories in which the run left nothing."""
+        self._in_use.pop(claim.key, None)
         for folder in (self.workdir(claim), self._root / "outputs" / claim.run.id):
             for empty in (folder, folder.parent):
                 try:
                     empty.rmdir()
                 except OSError:
                     break  # something is in it: it stays
+
+    async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
+        """Give back disk space: caches beyond their size, working directories of long ago."""
+        for work in self._root.glob("work/*/*"):
+            key = AttemptKey(run_id=work.parent.name, attempt=int(work.name))
+            if key not in live and now - work.stat().st_mtime > KEEP_WORK:
+                await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+        in_use = await asyncio.to_thread(_environments_in_use, self._root / "environments")
+        await self._environments.prune(ENVIRONMENT_CACHE, keep=in_use | set(self._in_use.values()))
+        await self._code.prune(CODE_CACHE)
 
     async def _checkout(self, claim: ClaimModel, snapshot_id: str, workdir: Path) -> None:
         entity = claim.run.entity
@@ -88,3 +108,14 @@ class Preparer:
 def _python(config: Mapping[str, object]) -> str | None:
     value = config.get("python")
     return value if isinstance(value, str) and value else None
+
+
+def _environments_in_use(root: Path) -> set[str]:
+    """Environments that processes of this machine run in, whichever agent started them."""
+    prefix = f"VIRTUAL_ENV={root}/".encode()
+    found = set()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # ended meanwhile, or another user's
+            words = environ.read_bytes().split(b"\0")
+            found |= {word.removeprefix(prefix).decode() for word in words if word.startswith(prefix)}
+    return found

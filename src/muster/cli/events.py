@@ -1,16 +1,39 @@
-"""An event of a run as a sentence."""
+"""The events of a run as sentences."""
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from muster.cli.words import SIGNS, visible
+from muster.cli.news import events_after, news
+from muster.cli.output import show, show_json_items, show_json_line
+from muster.cli.words import SIGNS, moment, visible
 from muster.domain.run import EventType
 
 if TYPE_CHECKING:
-    from muster.wire.runs import EventModel
+    from muster.client.api import AsyncClient
+    from muster.wire.runs import EventModel, RunModel
+
+
+async def show_events(client: AsyncClient, run: RunModel, *, follow: bool, json: bool) -> None:
+    """One line an event; while following, one JSON document a line."""
+    if json and not follow:
+        show_json_items(await events_after(client, run.id, 0))
+        return
+    if not follow:
+        for event in await events_after(client, run.id, 0):
+            _show(event)
+        return
+    async with aclosing(news(client, run.id)) as stream:
+        async for item in stream:
+            for event in item.events:
+                show_json_line(event) if json else _show(event)
+
+
+def _show(event: EventModel) -> None:
+    show(Text(f"{moment(event.at)}  {event.actor:<10}  ", style="dim"), sentence(event))
 
 
 def sentence(event: EventModel) -> Text:

@@ -10,8 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from muster.cli.complete import queue_names
-from muster.cli.main import FAILED, INTERRUPTED
-from muster.cli.options import Entity, Json
+from muster.cli.options import Json
 from muster.cli.order import Order, Shape, Source
 from muster.cli.usage import BadUsage
 from muster.domain.run import Priority
@@ -19,7 +18,7 @@ from muster.domain.training import Launcher
 
 app = typer.Typer(add_completion=False)
 
-WHERE, ASKS, SHAPE, MORE = "Where", "Values and inputs", "Several processes or nodes", "More"
+WHAT, WHERE, ASKS, SHAPE, MORE = "What", "Where", "Values and inputs", "Several processes or nodes", "More"
 _BEHIND = "Put the program and its options behind `--`: muster launch . -- train.py --epochs 3"
 
 
@@ -49,8 +48,11 @@ class LaunchCommand(TyperCommand):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:
-                own = param.rich_help_panel if isinstance(param, TyperOption) else "What"
-                sections.setdefault(own or MORE, []).append(record)
+                name, text = record
+                if isinstance(param, TyperOption):
+                    sections.setdefault(param.rich_help_panel or MORE, []).append((name, text))
+                else:
+                    sections.setdefault(WHAT, []).append((name.partition(" ")[0], text))
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
@@ -60,29 +62,25 @@ class LaunchCommand(TyperCommand):
 def launch(
     ctx: typer.Context,
     path: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="Folder of code to take along.", show_default=False)
+        str | None, typer.Argument(metavar="PATH", help="Folder of code to take along.", show_default=False)
     ] = None,
     extra: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     image: Annotated[
         str | None,
-        typer.Option(
-            "--docker-image", "-d", metavar="IMAGE", help="Container image.", rich_help_panel="What"
-        ),
+        typer.Option("--docker-image", "-d", metavar="IMAGE", help="Container image.", rich_help_panel=WHAT),
     ] = None,
     job: Annotated[
         str | None,
         typer.Option(
-            "--job", "-j", metavar="NAME[:ALIAS]", help="Recorded job (not yet).", rich_help_panel="What"
+            "--job", "-j", metavar="NAME[:ALIAS]", help="Recorded job (not yet).", rich_help_panel=WHAT
         ),
     ] = None,
     uri: Annotated[
         str | None,
-        typer.Option(
-            "--uri", "-u", metavar="GIT", help="Git repository (not yet).", rich_help_panel="What"
-        ),
+        typer.Option("--uri", "-u", metavar="GIT", help="Git repository (not yet).", rich_help_panel=WHAT),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the run.", rich_help_panel="What")
+        str | None, typer.Option(metavar="NAME", help="Name of the run.", rich_help_panel=WHAT)
     ] = None,
     queue: Annotated[
         str,
@@ -155,7 +153,7 @@ def launch(
     ] = None,
     retry: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=100, help="Attempts more, if preempted or lost.  [default: 3]"),
+        typer.Option(metavar="N", min=0, max=100, help="More attempts, if preempted or lost. Default: 3."),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show its output; exit with its verdict.")

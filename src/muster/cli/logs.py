@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import codecs
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muster.cli.follow import chunks
+from muster.cli.news import PATIENCE, PAUSE
 from muster.cli.output import show_json_items, show_json_line
 from muster.client.sdk import LineAssembler
+from muster.domain.errors import ServerUnreachable, Unavailable
 from muster.wire.runs import LogChunk
 
 if TYPE_CHECKING:
@@ -18,13 +21,104 @@ if TYPE_CHECKING:
     from muster.wire.runs import RunModel
 
 READ = 8 * 1024 * 1024  #: bytes in one answer, at most
-#: Where only the last lines are wanted of a growing log, they are looked for in so many bytes at its end.
-#: The server sends that much as one chunk.
+#: The last lines of a log that grows are looked for in so many bytes at its end; these come as one chunk.
 TAIL_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    rank: int | None = None  #: None: all of them
+    rank: int | None = None  #: None: all replicas
     attempt: int | None = None  #: None: the newest
-    tail: int | None = None  #: lines; None: all of them
+    tail: int | None = None  #: lines of each replica; None: all of them
+
+    def lines_of(self, run: RunModel) -> LineAssembler:
+        return LineAssembler(prefix=run.nodes > 1 and self.rank is None)
+
+
+async def read(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bool) -> None:
+    """What is there now, one replica after the other."""
+    attempt = wanted.attempt or max(run.attempt, 1)
+    found: list[LogChunk] = []
+    lines = wanted.lines_of(run)
+    for rank in range(run.nodes) if wanted.rank is None else (wanted.rank,):
+        kept = ""
+        async for chunk in _whole(client, run.id, rank, attempt):
+            if wanted.tail is not None:
+                kept = last_lines(kept + chunk.text, wanted.tail)
+            elif json:
+                found.append(chunk)
+            else:
+                _put(lines.feed(chunk))
+        if kept:
+            last = LogChunk(rank=rank, attempt=attempt, offset=0, text=kept)
+            found.append(last)
+            _put([] if json else lines.feed(last))
+    _put([] if json else lines.rest())
+    if json:
+        show_json_items(found)
+
+
+async def follow(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bool) -> None:
+    """Lines as they come, until the run has ended; as JSON, one chunk a line."""
+    lines = wanted.lines_of(run)
+    begun = run.started_at is not None
+    met: set[tuple[int, int]] = set()
+    tail = None if wanted.tail is None else TAIL_BYTES
+    async with aclosing(chunks(client, run.id, rank=wanted.rank, tail=tail)) as stream:
+        async for chunk in stream:
+            place = (chunk.attempt, chunk.rank)
+            if wanted.tail is not None and begun and place not in met:
+                kept = last_lines(chunk.text, wanted.tail)
+                chunk = chunk.model_copy(update={"text": kept})  # noqa: PLW2901 - the same chunk, cut
+            met.add(place)
+            if json:
+                show_json_line(chunk)
+            else:
+                _put(lines.feed(chunk))
+    _put(lines.rest())
+
+
+async def chunks(
+    client: AsyncClient, run_id: str, *, rank: int | None = None, tail: int | None = None
+) -> AsyncGenerator[LogChunk, None]:
+    """Output as it grows, also if the server goes away before the first piece came.
+
+    After that piece the client itself takes the stream up again where it broke.
+    """
+    loop = asyncio.get_running_loop()
+    until: float | None = None
+    while True:
+        try:
+            async for chunk in client.follow_logs(run_id, rank=rank, tail=tail):
+                until = 0.0
+                yield chunk
+            return
+        except (ServerUnreachable, Unavailable):
+            until = loop.time() + PATIENCE if until is None else until
+            if loop.time() > until:
+                raise
+        await asyncio.sleep(PAUSE)
+
+
+async def _whole(client: AsyncClient, run_id: str, rank: int, attempt: int) -> AsyncGenerator[LogChunk, None]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across two answers
+    offset = 0
+    while data := await client.read_log(run_id, rank=rank, attempt=attempt, offset=offset, limit=READ):
+        yield LogChunk(rank=rank, attempt=attempt, offset=offset, text=decoder.decode(data))
+        offset += len(data)
+    if rest := decoder.decode(b"", final=True):
+        yield LogChunk(rank=rank, attempt=attempt, offset=offset, text=rest)
+
+
+def last_lines(text: str, number: int) -> str:
+    """The last lines of `text`; one at its end that is not finished yet counts."""
+    finished = text.endswith("\n")
+    lines = text.removesuffix("\n").split("\n")
+    kept = "\n".join(lines[-number:]) if number else ""
+    return kept + "\n" if finished and number else kept
+
+
+def _put(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

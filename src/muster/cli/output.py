@@ -14,6 +14,7 @@ from rich.text import Text
 
 from muster.cli import table
 from muster.cli.table import Cell, Column
+from muster.cli.usage import BadUsage
 from muster.cli.words import visible
 
 if TYPE_CHECKING:
@@ -94,6 +95,17 @@ def connect() -> Iterator[Client]:
         yield client
 
 
-def is_terminal() -> bool:
-    """Is there somebody to ask?"""
+def is_somebody_there() -> bool:
+    """Is there a person who could answer a question?"""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on only with a yes: from the option, or from the person who is there."""
+    if yes:
+        return
+    if not is_somebody_there():
+        raise BadUsage("This needs a yes, and nobody is there to ask.", hint="Say it with --yes.")
+    import typer
+
+    typer.confirm(question, abort=True, err=True)

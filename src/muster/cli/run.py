@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,15 +21,13 @@ from muster.cli.output import (
     show_table,
 )
 from muster.cli.pick import pick_run, pick_runs
-from muster.cli.table import column
+from muster.cli.table import Cell, column
 from muster.cli.usage import BadUsage
-from muster.cli.words import ago, count, moment, state, took
+from muster.cli.words import ago, count, state, took
 from muster.domain.resources import readable_bytes
 from muster.domain.run import RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from muster.client.sync import Client
     from muster.wire.runs import RunModel
 
@@ -45,7 +42,7 @@ Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the ru
 PAGE = 1000  #: runs in one answer, at most
 COLUMNS = (
     column("ID"),
-    column("NAME", least=12),
+    column("NAME", least=20),
     column("STATE"),
     column("QUEUE", least=6, spare=1),
     column("PROJECT", least=8, spare=4),
@@ -102,12 +99,12 @@ def list_runs(
     if json:
         show_json_items(found, following)
         return
-    show_table(COLUMNS, [_row(run) for run in found], empty="There is no such run.")
+    show_table(COLUMNS, [_row(run) for run in found], empty="No runs here.")
     if following is not None:
         hint(f"These are the newest {len(found)}; --all shows all of them.")
 
 
-def _row(run: RunModel) -> tuple[object, ...]:
+def _row(run: RunModel) -> tuple[Cell, ...]:
     return (
         run.id,
         run.name,
@@ -279,7 +276,7 @@ def usage(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
     titles = ("RANK", "CPU NOW", "CPU MAX", "MEMORY MAX", "GPU MEAN", "GPU MEMORY MAX", "READ", "WRITTEN")
     spares = (0, 0, 4, 0, 0, 1, 2, 3)
     columns = [column(title, right=True, spare=spare) for title, spare in zip(titles, spares, strict=True)]
-    rows = [(series.rank, *_usage_cells(series.values)) for series in page.items if series.at]
+    rows: list[list[Cell]] = [[item.rank, *_usage_cells(item.values)] for item in page.items if item.at]
     show_table(columns, rows, empty="There are no samples; the first is taken after five seconds.")
 
 
@@ -326,6 +323,6 @@ def wait(
 
 
 def _until_ended(client: Client, run: RunModel, timeout: float | None = None) -> RunModel:
-    from muster.cli.follow import last_news
+    from muster.cli.news import until_ended
 
-    return client.wait(last_news(client.asynchronous, run, timeout=timeout))
+    return client.wait(until_ended(client.asynchronous, run, timeout=timeout))

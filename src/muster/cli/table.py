@@ -32,7 +32,8 @@ def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, width: i
     widths = [max(row[place].cell_len for row in texts) for place in range(len(columns))]
     kept = list(range(len(columns)))
     if width is not None:
-        kept = _kept(columns, widths, width)
+        has_content = [any(row[place].plain for row in texts[1:]) for place in kept]
+        kept = _kept(columns, widths, has_content, width)
         _cut(columns, widths, kept, width)
     return [_line([(row[place], widths[place], columns[place].right) for place in kept]) for row in texts]
 
@@ -43,9 +44,11 @@ def _text(cell: Cell) -> Text:
     return Text("" if cell is None else visible(str(cell)).replace("\n", " "))
 
 
-def _kept(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
-    """The columns there is room for, each at its least."""
-    kept = list(range(len(columns)))
+def _kept(
+    columns: Sequence[Column], widths: Sequence[int], has_content: Sequence[bool], width: int
+) -> list[int]:
+    """The columns there is room for, each at its least; none that is empty, if it can be spared."""
+    kept = [place for place in range(len(columns)) if has_content[place] or not columns[place].spare]
     while True:
         least = sum(min(widths[place], columns[place].least or widths[place]) for place in kept)
         spare = max(kept, key=lambda place: columns[place].spare)

@@ -63,4 +63,4 @@ def _is_plain(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    return '"\'' + text.replace("'", "''") + "'\""
+    return "\"'" + text.replace("'", "''") + "'\""

@@ -78,12 +78,17 @@ def parse(text: str, *, name: str) -> Any:
 
 def dump(data: Mapping[str, Any]) -> str:
     """YAML for people: in the order given, text of several lines as such."""
+    from ruamel.yaml.representer import SafeRepresenter
+
+    class Representer(SafeRepresenter):
+        pass
+
+    Representer.add_representer(str, _represent_text)
     yaml = _yaml()
-    yaml.representer.add_representer(str, _represent_text)
+    yaml.Representer = Representer
     yaml.default_flow_style = False
-    yaml.allow_unicode = True
     yaml.width = 100
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     stream = io.StringIO()
     yaml.dump(dict(data), stream)
     return stream.getvalue()

@@ -117,20 +117,28 @@ class Resources:
     def __mul__(self, times: int) -> Resources:
         return Resources(millicpus=self.millicpus * times, memory=self.memory * times, gpus=self.gpus * times)
 
+    def at_most(self, limit: Resources) -> Resources:
+        """The smaller of the two in each respect."""
+        return Resources(
+            millicpus=min(self.millicpus, limit.millicpus),
+            memory=min(self.memory, limit.memory),
+            gpus=min(self.gpus, limit.gpus),
+        )
+
     def fits_in(self, room: Resources) -> bool:
         return not self.short_of(room)
 
     def short_of(self, room: Resources) -> tuple[str, ...]:
-        """What does not fit into `room`, each as a phrase such as `2 GPUs (1 there)`."""
+        """What does not fit into `room`, each as a phrase such as `2 GPUs (1 there)`. A room may be
+        overdrawn; what asks for nothing of it is not short of it."""
+        gpus, millicpus, memory = max(room.gpus, 0), max(room.millicpus, 0), max(room.memory, 0)
         short: list[str] = []
-        if self.gpus > room.gpus:
-            short.append(f"{self.gpus} GPU{'s' * (self.gpus != 1)} ({max(room.gpus, 0)} there)")
-        if self.millicpus > room.millicpus:
-            there = format_cpus(max(room.millicpus, 0))
-            short.append(f"{format_cpus(self.millicpus)} CPUs ({there} there)")
-        if self.memory > room.memory:
-            there = readable_bytes(max(room.memory, 0))
-            short.append(f"{readable_bytes(self.memory)} of memory ({there} there)")
+        if self.gpus > gpus:
+            short.append(f"{self.gpus} GPU{'s' * (self.gpus != 1)} ({gpus} there)")
+        if self.millicpus > millicpus:
+            short.append(f"{format_cpus(self.millicpus)} CPUs ({format_cpus(millicpus)} there)")
+        if self.memory > memory:
+            short.append(f"{readable_bytes(self.memory)} of memory ({readable_bytes(memory)} there)")
         return tuple(short)
 
 

@@ -2,7 +2,7 @@
 
 The order is given: rank, smallest first (`muster.domain.run.queue_rank`). A run that does not fit is
 passed over, but the first one passed over holds a reservation: whatever it is short of is kept for
-it, so that many small runs cannot hold up a big one for ever. What it is not short of stays open.
+it, so that many small runs cannot hold up a big one for ever. What is left beyond its needs stays open.
 """
 
 from __future__ import annotations
@@ -53,12 +53,14 @@ def pick(candidates: Iterable[Candidate], capacity: Capacity) -> list[str]:
 
 
 def _delays(needs: Resources, reserved: Resources, free: Resources) -> bool:
-    """Does this run take any of what the blocked one waits for?
+    """Does this run take any of what the blocked one will need?
 
-    Nobody knows how long runs take, so there is no safe loan: what is short is not lent out.
+    Nobody knows how long runs take, so there is no safe loan. That goes also for what there is enough
+    of just now: lent out, it would be what is short when the rest has come.
     """
+    left = free - needs
     return (
-        (needs.gpus > 0 and reserved.gpus > free.gpus)
-        or (needs.millicpus > 0 and reserved.millicpus > free.millicpus)
-        or (needs.memory > 0 and reserved.memory > free.memory)
+        (needs.gpus > 0 and reserved.gpus > left.gpus)
+        or (needs.millicpus > 0 and reserved.millicpus > left.millicpus)
+        or (needs.memory > 0 and reserved.memory > left.memory)
     )

@@ -107,17 +107,13 @@ def assign(
     books = _balance(tx, agent, held)
     entries = [_taken_back(agent, head, now) for head in books.reclaim]
     adopted = _orphans(tx, agent, now, entries)
-    capacity = Capacity(slots=slots + books.released, free=free + books.freed, total=agent.total)
-    claimed = _claim_waiting(tx, agent, capacity, now, entries) if capacity.slots > 0 else []
     write(tx, entries)
-    fresh = set(claimed)
-    again = [head.id for head in books.resend]
-    whole = runs.find_many(tx.conn, [*again, *adopted, *claimed])
-    claims = tuple(
-        Claim(run=whole[run_id], queue=whole[run_id].queue, adopt=run_id not in fresh)
-        for run_id in (*again, *adopted, *claimed)
-    )
-    return Assignment(claims=claims, stops=tuple(books.stops), drops=tuple(books.drops))
+    unheard = runs.find_many(tx.conn, [*(head.id for head in books.resend), *adopted])
+    capacity = _room(tx, agent, books, list(unheard.values()), slots=slots, free=free)
+    claimed = _claim_waiting(tx, agent, capacity, now) if capacity.slots > 0 else []
+    claims = [Claim(run=run, queue=run.queue, adopt=True) for run in unheard.values()]
+    claims += [Claim(run=run, queue=run.queue, adopt=False) for run in claimed]
+    return Assignment(claims=tuple(claims), stops=tuple(books.stops), drops=tuple(books.drops))
 
 
 def _balance(tx: Tx, agent: Agent, held: Sequence[Held]) -> _Books:
@@ -134,16 +130,39 @@ def _balance(tx: Tx, agent: Agent, held: Sequence[Held]) -> _Books:
         head = live.get(run_id) or (others[run_id].head if run_id in others else None)
         if head is None or head.epoch != item.epoch or head.state is RunState.QUEUED:
             books.drops.append(item.key)
-        elif head.state.terminal:
+            continue
+        if head.state.terminal:
             books.released += 1
             books.freed += others[run_id].spec.resources
-        elif head.agent_id is None:
-            books.reclaim.append(head)
-        if head is None or head.epoch != item.epoch:
             continue
+        if run_id not in live:
+            if not _was_given_to(tx, agent, item):
+                books.drops.append(item.key)
+                continue
+            books.reclaim.append(head)
         if head.state is RunState.STOPPING and not item.stopping:
             books.stops.append(item.key)
     return books
+
+
+def _was_given_to(tx: Tx, agent: Agent, item: Held) -> bool:
+    """Saying that one holds a run is not enough: the claim must have been this agent's own."""
+    attempt = attempts.find_many(tx.conn, [item.key]).get(item.key)
+    return attempt is not None and (attempt.agent_id, attempt.epoch) == (agent.id, item.epoch)
+
+
+def _room(
+    tx: Tx, agent: Agent, books: _Books, unheard: Sequence[Run], *, slots: int, free: Resources
+) -> Capacity:
+    """What the agent can take on: what it said, with what ended since and less what it has not heard
+    of yet; and never more than its machine less the runs it was given."""
+    promised = sum((run.spec.resources for run in unheard), start=Resources())
+    count, used = runs.in_use(tx.conn, agent.id)
+    return Capacity(
+        slots=min(slots + books.released - len(unheard), agent.max_jobs - count),
+        free=(free + books.freed - promised).at_most(agent.total - used),
+        total=agent.total,
+    )
 
 
 def _taken_back(agent: Agent, head: RunHead, now: datetime) -> Entry:
@@ -173,25 +192,22 @@ def _orphans(tx: Tx, agent: Agent, now: datetime, entries: list[Entry]) -> list[
     return adopted
 
 
-def _claim_waiting(
-    tx: Tx, agent: Agent, capacity: Capacity, now: datetime, entries: list[Entry]
-) -> list[str]:
+def _claim_waiting(tx: Tx, agent: Agent, capacity: Capacity, now: datetime) -> list[Run]:
     limit = max(LOOK_AHEAD, 2 * capacity.slots)
     candidates: list[Candidate] = []
     for queue in queues.of_agent(tx.conn, agent.id):
         if queue.paused_at is None:
-            candidates += runs.waiting(tx.conn, queue.id, limit=limit)
+            candidates += runs.waiting(tx.conn, queue.id, room=agent.total, limit=limit)
     candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
     chosen = pick(candidates, capacity)
+    if not chosen:
+        return []
     heads = runs.heads(tx.conn, chosen)
-    new_attempts = []
-    for run_id in chosen:
-        entry = _claimed(agent, heads[run_id], now)
-        entries.append(entry)
-        new_attempts.append(_attempt_row(agent, entry.head, now))
-    if new_attempts:
-        attempts.add(tx.conn, new_attempts)
-    return chosen
+    entries = [_claimed(agent, heads[run_id], now) for run_id in chosen]
+    attempts.add(tx.conn, [_attempt_row(agent, entry.head, now) for entry in entries])
+    write(tx, entries)
+    whole = runs.find_many(tx.conn, chosen)
+    return [whole[run_id] for run_id in chosen]
 
 
 def _claimed(agent: Agent, head: RunHead, now: datetime) -> Entry:

@@ -17,6 +17,7 @@ from muster.store import agents, events, queues, runs
 
 NAMED_AHEAD = 5  #: runs ahead that are named, the rest is counted
 _ETA_SAMPLES = 20
+_RECENT = 100  #: events looked through for the newest notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +96,9 @@ def _live(conn: Connection, run: Run, now: datetime) -> Explanation:
         RunState.RUNNING: f"It is running{where}.",
         RunState.STOPPING: f"{head.stop_requested_by} asked it to stop; its processes are ending{where}.",
     }
-    newest = [event for event in events.of_run(conn, run.id) if event.type is EventType.NOTE][-3:]
-    return Explanation(
-        summary=sentences[head.state], details=tuple(str(event.data["message"]) for event in newest)
-    )
+    newest = events.of_run(conn, run.id, after=head.last_event - _RECENT)
+    notes = [str(event.data["message"]) for event in newest if event.type is EventType.NOTE]
+    return Explanation(summary=sentences[head.state], details=tuple(notes[-3:]))
 
 
 def _queued(conn: Connection, run: Run, now: datetime) -> Explanation:

@@ -66,12 +66,15 @@ def report(
     known: list[tuple[AttemptKey, Replica]] = []
     for key, items in by_key.items():
         head, attempt = heads.get(key.run_id), tries.get(key)
-        if head is None or attempt is None:
+        if head is None or attempt is None or head.entity != agent.entity:
             refused.append(Refused(key=key, reason="gone"))
             continue
-        fresh = [item for item in items if item.epoch == attempt.epoch and item.seq > attempt.report_seq]
-        if any(item.epoch != attempt.epoch for item in items) or head.attempt != key.attempt:
+        if attempt.agent_id != agent.id or head.attempt != key.attempt:
             refused.append(Refused(key=key, reason="stale"))
+            continue
+        if any(item.epoch != attempt.epoch for item in items):
+            refused.append(Refused(key=key, reason="stale"))
+        fresh = [item for item in items if item.epoch == attempt.epoch and item.seq > attempt.report_seq]
         if not fresh or attempt.end is not None:
             continue
         entry = Entry(head, now, agent.name)

@@ -17,34 +17,43 @@ _AT_ONCE = 500
 
 def sweep(tx: Tx, *, now: datetime) -> None:
     """Orphan the runs of silent agents; give up those that stayed orphans too long."""
-    entries = []
-    for head, locality in runs.expired(tx.conn, before=now, limit=_AT_ONCE):
-        entry = Entry(head, now, "server")
-        if head.agent_id is not None:
-            agent = agents.find(tx.conn, head.agent_id)
-            name = agent.name if agent else head.agent_id
-            entry.note(EventType.LEASE, {"agent": name, "epoch": head.epoch, "what": "silent"})
-            entry.set(agent_id=None)
-            if locality:
-                tx.tell(locality_topic(locality))
-        elif _given_up(tx, head, locality, now):
-            minutes = int(LOST_AFTER.total_seconds() // 60)
-            end_attempt_unseen(tx, entry, f"Its agent has been silent for {minutes} minutes.")
-        else:
-            continue
-        entries.append(entry)
-    write(tx, entries)
+    write(tx, _orphaned(tx, now) + _given_up(tx, now))
     records.drop_answers(tx.conn, before=now - KEEP_ANSWERS)
 
 
-def _given_up(tx: Tx, head: RunHead, locality: str | None, now: datetime) -> bool:
-    """Silent for too long, and there is something better to do than to wait for its host.
+def _orphaned(tx: Tx, now: datetime) -> list[Entry]:
+    entries = []
+    for head, locality in runs.expired(tx.conn, before=now, limit=_AT_ONCE):
+        agent = agents.find(tx.conn, head.agent_id or "")
+        name = agent.name if agent else head.agent_id
+        entry = Entry(head, now, "server")
+        entry.note(EventType.LEASE, {"agent": name, "epoch": head.epoch, "what": "silent"})
+        entry.set(agent_id=None)
+        entries.append(entry)
+        if locality:
+            tx.tell(locality_topic(locality))
+    return entries
+
+
+def _given_up(tx: Tx, now: datetime) -> list[Entry]:
+    entries: list[Entry] = []
+    minutes = int(LOST_AFTER.total_seconds() // 60)
+    for head, locality in runs.forsaken(tx.conn, before=now - LOST_AFTER):
+        if len(entries) == _AT_ONCE:
+            break
+        if _is_better_elsewhere(tx, head, locality, now):
+            entry = Entry(head, now, "server")
+            end_attempt_unseen(tx, entry, f"Its agent has been silent for {minutes} minutes.")
+            entries.append(entry)
+    return entries
+
+
+def _is_better_elsewhere(tx: Tx, head: RunHead, locality: str | None, now: datetime) -> bool:
+    """Is there something better to do than to wait for its host?
 
     Where no other machine serves the queue, waiting loses nothing: its processes may well be alive
     there, and the host's next agent finds them.
     """
-    if head.lease_expires_at is None or now - head.lease_expires_at <= LOST_AFTER:
-        return False
     if head.stop_requested_at is not None:
         return True
     serving = agents.of_queue(tx.conn, head.queue_id)

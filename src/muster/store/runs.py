@@ -61,22 +61,39 @@ _WHOLE = (
 _select_run = select(*_WHOLE).join_from(runs, queues, runs.c.queue_id == queues.c.id)
 _by_id = _select_run.where(runs.c.id == bindparam("id"))
 _heads = select(*_HEAD).where(runs.c.id.in_(bindparam("ids", expanding=True)))
-# Claim: the next runs of one queue in order, from an index that holds only waiting ones.
+# Claim: the next runs of one queue that a machine of this size could ever run, in order, from an index
+# that holds only waiting ones. Without the size, runs too big for it would hide those behind them.
 waiting_in_order = (
     select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.rank, runs.c.seq)
     .where(runs.c.queue_id == bindparam("queue_id"), runs.c.state == RunState.QUEUED.value)
+    .where(
+        runs.c.millicpus <= bindparam("millicpus"),
+        runs.c.memory <= bindparam("memory"),
+        runs.c.gpus <= bindparam("gpus"),
+    )
     .order_by(runs.c.rank, runs.c.seq)
     .limit(bindparam("limit"))
 )
 _live_of_agent = select(*_HEAD).where(
     runs.c.agent_id == bindparam("agent_id"), runs.c.lease_expires_at.is_not(null())
 )
-# Live runs whose lease has run out, oldest first.
+# What the runs an agent has take of its machine.
+in_use_by_agent = select(
+    func.count(), func.sum(runs.c.millicpus), func.sum(runs.c.memory), func.sum(runs.c.gpus)
+).where(runs.c.agent_id == bindparam("agent_id"), runs.c.lease_expires_at.is_not(null()))
+# Live runs whose agent let the lease run out, oldest first.
 expired_leases = (
     select(*_HEAD, runs.c.locality)
     .where(runs.c.lease_expires_at.is_not(null()), runs.c.lease_expires_at < bindparam("before"))
+    .where(runs.c.agent_id.is_not(null()))
     .order_by(runs.c.lease_expires_at)
     .limit(bindparam("limit"))
+)
+# Orphans that nobody has taken over since.
+forsaken_orphans = select(*_HEAD, runs.c.locality).where(
+    runs.c.agent_id.is_(null()),
+    runs.c.lease_expires_at.is_not(null()),
+    runs.c.lease_expires_at < bindparam("before"),
 )
 # Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
 orphans_of_locality = select(*_HEAD).where(
@@ -177,8 +194,8 @@ def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
     return query
 
 
-def waiting(conn: Connection, queue_id: str, *, limit: int) -> list[Candidate]:
-    rows = conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": limit})
+def waiting(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Candidate]:
+    rows = conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": limit, **asdict(room)})
     return [
         Candidate(
             run_id=row.id,
@@ -188,12 +205,6 @@ def waiting(conn: Connection, queue_id: str, *, limit: int) -> list[Candidate]:
         )
         for row in rows
     ]
-
-
-def any_waiting(conn: Connection, queue_ids: Sequence[str]) -> bool:
-    return any(
-        conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": 1}).first() for queue_id in queue_ids
-    )
 
 
 def ahead_of(conn: Connection, run: Run, *, limit: int) -> tuple[int, list[str]]:
@@ -229,8 +240,20 @@ def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
     return [_head(row) for row in conn.execute(_live_of_agent, {"agent_id": agent_id})]
 
 
+def in_use(conn: Connection, agent_id: str) -> tuple[int, Resources]:
+    """How many runs an agent has, and what they take."""
+    row = conn.execute(in_use_by_agent, {"agent_id": agent_id}).one()
+    count, *amounts = (int(value or 0) for value in row)
+    return count, Resources(millicpus=amounts[0], memory=amounts[1], gpus=amounts[2])
+
+
 def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
     rows = conn.execute(expired_leases, {"before": before, "limit": limit})
+    return [(_head(row), row.locality) for row in rows]
+
+
+def forsaken(conn: Connection, *, before: datetime) -> list[tuple[RunHead, str | None]]:
+    rows = conn.execute(forsaken_orphans, {"before": before})
     return [(_head(row), row.locality) for row in rows]
 
 

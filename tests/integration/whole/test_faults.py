@@ -9,37 +9,50 @@ import time
 from pathlib import Path
 
 from installation import MUSTER, Installation, until
-from muster.client.sdk import Run
 from muster.domain.run import RunState
 
-COUNT = 'i=0; while [ $i -lt {n} ]; do echo "line $i"; i=$((i+1)); sleep 0.02; done'
+COUNT = 'i=0; while [ ! -e {mark} ]; do echo "line $i"; i=$((i+1)); sleep 0.01; done; echo "all $i"'
 
 
-def counting(muster: Installation, lines: int) -> Run:
-    run = muster.launch(["sh", "-c", COUNT.format(n=lines)])
-    until(lambda: len(list(run.logs())) > 5, what="first lines")
-    return run
+class Counting:
+    """A run that prints numbered lines until it is let go."""
 
+    def __init__(self, muster: Installation) -> None:
+        self._mark = muster.data / "let-go"
+        self.run = muster.launch(["sh", "-c", COUNT.format(mark=self._mark)])
+        self.see_more()
 
-def assert_whole(run: Run, lines: int) -> None:
-    assert run.wait(60) is RunState.SUCCEEDED
-    assert list(run.logs()) == [f"line {number}" for number in range(lines)]
-    assert run.model.attempt == 1
+    def see_more(self) -> None:
+        """Wait for more lines than there are now."""
+        before = len(list(self.run.logs()))
+        until(lambda: len(list(self.run.logs())) > before + 5, what="more lines")
+
+    def assert_whole(self) -> None:
+        """More lines come; then it ends, and not one is missing or there twice."""
+        self.see_more()
+        self._mark.touch()
+        assert self.run.wait(60) is RunState.SUCCEEDED
+        *lines, last = self.run.logs()
+        assert lines == [f"line {number}" for number in range(len(lines))]
+        assert last == f"all {len(lines)}"
+        assert self.run.model.attempt == 1
+
+    def leases(self) -> list[str]:
+        return [str(event.data["what"]) for event in self.run.events() if event.type == "lease"]
 
 
 def test_a_killed_agent_is_replaced_and_its_runs_go_on(muster: Installation) -> None:
-    run = counting(muster, 200)
+    counting = Counting(muster)
     muster.kill_agent()
-    assert_whole(run, 200)
-    taken = [event.data["what"] for event in run.events() if event.type == "lease"]
-    assert taken == ["started again", "taken over"]
+    counting.assert_whole()
+    assert counting.leases() == ["started again", "taken over"]
 
 
 def test_a_killed_server_comes_back_and_nothing_is_missed(muster: Installation) -> None:
-    run = counting(muster, 200)
+    counting = Counting(muster)
     muster.kill_server()
     muster.start()
-    assert_whole(run, 200)
+    counting.assert_whole()
 
 
 def test_a_run_that_ends_while_all_is_down_is_found_ended(muster: Installation, tmp_path: Path) -> None:
@@ -58,10 +71,10 @@ def test_a_run_that_ends_while_all_is_down_is_found_ended(muster: Installation, 
 
 
 def test_ctrl_c_leaves_runs_running_and_the_next_start_finds_them(muster: Installation) -> None:
-    run = counting(muster, 300)
+    counting = Counting(muster)
     assert muster.stop(signal.SIGINT) == 0
     muster.start()
-    assert_whole(run, 300)
+    counting.assert_whole()
 
 
 def test_stop_runs_stops_them_with_it(tmp_path: Path) -> None:
@@ -80,7 +93,7 @@ def test_stop_runs_stops_them_with_it(tmp_path: Path) -> None:
 
 
 def test_an_agent_frozen_past_its_lease_changes_nothing_when_it_wakes(muster: Installation) -> None:
-    run = counting(muster, 1500)
+    counting = Counting(muster)
     (frozen,) = muster.agent_pids()
     os.kill(frozen, signal.SIGSTOP)
     # A second agent of the same machine, under another name: it sees the same processes.
@@ -90,12 +103,9 @@ def test_an_agent_frozen_past_its_lease_changes_nothing_when_it_wakes(muster: In
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(
-            lambda: [e.data["what"] for e in run.events() if e.type == "lease"] == ["silent", "taken over"],
-            seconds=40,
-        )
+        until(lambda: counting.leases() == ["silent", "taken over"], seconds=40)
         os.kill(frozen, signal.SIGCONT)
-        assert_whole(run, 1500)
+        counting.assert_whole()
     finally:
         os.kill(frozen, signal.SIGCONT)
         second.terminate()

@@ -211,9 +211,8 @@ async def send_logs(
     index, data = _split(body)
     wanted = {AttemptKey(run_id=piece.run_id, attempt=piece.attempt) for piece in index.pieces}
     await _require_agent(ctx, caller, agent_id, index.incarnation)
-    epochs = await ctx.db.read(
-        lambda conn: {key: attempt.epoch for key, attempt in attempts.find_many(conn, wanted).items()}
-    )
+    tries = await ctx.db.read(lambda conn: attempts.find_many(conn, wanted))
+    epochs = {key: attempt.epoch for key, attempt in tries.items() if attempt.agent_id == agent_id}
     micros = int(ctx.now().timestamp() * 1_000_000)
 
     def write() -> list[wire.LogLength]:
