@@ -7,16 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
+import threading
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / ".demo"
 MUSTER = [sys.executable, "-m", "muster.cli"]
 LAUNCH = ["launch", "examples/ddp", "-q", "local", "--nodes", "2", "--procs-per-node", "2"]
 LAUNCH += ["--cpus", "0.5", "--follow", "--", "train.py", "--epochs", "3"]
-READY_SECONDS = 60
 
 
 def free_port(wanted: int) -> int:
@@ -30,15 +29,20 @@ def free_port(wanted: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_ready(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=2):
-                return
-        except OSError:
-            time.sleep(0.1)
+def wait_until_ready(server: subprocess.Popen[str]) -> None:
+    """Until `muster up` says so; from then on its words go straight to the terminal."""
+    assert server.stderr is not None
+    for line in server.stderr:
+        sys.stderr.write(line)
+        if "ready at" in line:
+            threading.Thread(target=forward, args=(server.stderr,), daemon=True).start()
+            return
     sys.exit("Muster did not start; its own words are above.")
+
+
+def forward(stream: IO[str]) -> None:
+    for line in stream:
+        sys.stderr.write(line)
 
 
 def main() -> int:
@@ -48,11 +52,9 @@ def main() -> int:
     env.pop("MUSTER_API_KEY", None)
     print(f"Starting Muster at {url}; its files are in {DATA.name}/", flush=True)
     # A session of its own: Ctrl-C reaches this script, which then stops the server properly.
-    server = subprocess.Popen(
-        [*MUSTER, "up", "--port", str(port)], cwd=ROOT, env=env, start_new_session=True
-    )
+    server = subprocess.Popen([*MUSTER, "up", "--port", str(port)], cwd=ROOT, env=env, start_new_session=True)
     try:
-        wait_until_ready(url, server)
+        wait_until_ready(server)
         print(f"$ muster {' '.join(LAUNCH)}", flush=True)
         verdict = subprocess.run([*MUSTER, *LAUNCH], cwd=ROOT, env=env, check=False).returncode
         word = "succeeded" if verdict == 0 else "failed"

@@ -40,6 +40,8 @@ _NO_NETWORK = re.compile(
     re.IGNORECASE,
 )
 _ERROR = re.compile(r"\s*(?:error\b|×)", re.IGNORECASE)
+#: What uv says that tells a run's user nothing: each package, paths of the environment.
+_CHATTER = re.compile(r" [+~-] |Activate with|Using Python|Using CPython|Creating virtual environment")
 _TAIL = 12  #: lines of the tool's complaint that are told
 _KEPT = 200  #: lines of output that are remembered to find it
 
@@ -229,7 +231,8 @@ async def _read_lines(process: asyncio.subprocess.Process, say: Say) -> list[str
 def _add_line(raw: bytes, lines: list[str], say: Say) -> None:
     line = raw.decode(errors="replace").rstrip()
     if line:
-        say(line)
+        if not _CHATTER.match(line):
+            say(line)
         lines.append(line)
         del lines[:-_KEPT]
 
@@ -248,7 +251,9 @@ def _environment() -> dict[str, str]:
     links = [link for link in env.get("PIP_FIND_LINKS", "").split() if "://" in link or _has_files(link)]
     if links and not env.get("UV_FIND_LINKS"):
         env["UV_FIND_LINKS"] = ",".join(links)
-    return env | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "PYTHONUNBUFFERED": "1"}
+    # Compiled once here, an environment is not compiled by every process of every run that uses it.
+    settings = {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_COMPILE_BYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return env | settings
 
 
 def _has_files(folder: str) -> bool:

@@ -63,6 +63,5 @@ def up(
 
     serve(context, listener, on_ready=ready, companion=agent)
     os.close(held)
-    typer.echo(
-        "Muster has stopped. What was running goes on, and is found again at the next start.", err=True
-    )
+    going_on = "" if stop_runs else " What was running goes on and is found again at the next start."
+    typer.echo(f"Muster has stopped.{going_on}", err=True)

@@ -144,8 +144,13 @@ run_rank() {
   wait_for "$child"
   if [ -n "$told" ] || [ "$status" -eq 0 ]; then exit 0; fi
   say "rank $RANK (local $LOCAL_RANK) exited with $status"
+  failure=$status
   kill -USR1 $$
-  exit "$status"
+  # Stay until the launcher has heard: bash can lose a process that ends while a trap begins to run.
+  sleep 60 &
+  [ -n "$told" ] || wait $!
+  kill $! 2>/dev/null
+  exit "$failure"
 }
 
 # `wait` also returns when a trap has run; the process is gone once it cannot be signalled any more.

@@ -24,7 +24,7 @@ from muster.domain.resources import Resources
 from muster.domain.run import LEASE_TTL, LOST_AFTER, AttemptEnd, EventType, Retry, RunState
 from muster.domain.training import Training
 from muster.service import fleet, sweep
-from muster.service.bus import agent_topic, queue_topic, run_topic
+from muster.service.bus import agent_topic, locality_topic, queue_topic, run_topic
 from muster.service.claim import Held
 from muster.service.observe import Refused
 from world import MACHINE, Worker, World, member, order, phase, world_with_queue
