@@ -52,7 +52,14 @@ def main() -> int:
     env.pop("MUSTER_API_KEY", None)
     print(f"Starting Muster at {url}; its files are in {DATA.name}/", flush=True)
     # A session of its own: Ctrl-C reaches this script, which then stops the server properly.
-    server = subprocess.Popen([*MUSTER, "up", "--port", str(port)], cwd=ROOT, env=env, start_new_session=True)
+    server = subprocess.Popen(
+        [*MUSTER, "up", "--port", str(port)],
+        cwd=ROOT,
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         wait_until_ready(server)
         print(f"$ muster {' '.join(LAUNCH)}", flush=True)

@@ -195,7 +195,7 @@ def test_requirements_are_installed_once_and_then_reused(tmp_path: Path) -> None
     again = prepare(tmp_path / "cache", folder(tmp_path / "other", {"requirements.txt": SIX}))
 
     assert in_environment(first, "import six; print(six.__version__)") == "1.16.0"
-    assert any("six==1.16.0" in line for line in said)
+    assert any("Installed 1 package" in line for line in said)
     assert (first.reused, again.reused) == (False, True)
     assert (first.bin, first.key) == (again.bin, again.key)
 

@@ -141,15 +141,16 @@ run_rank() {
   trap 'told=1; [ -z "$child" ] || kill -KILL "$child" 2>/dev/null' USR2
   "$@" &
   child=$!
+  if [ -n "$told" ]; then kill -TERM "$child" 2>/dev/null; fi
   wait_for "$child"
   if [ -n "$told" ] || [ "$status" -eq 0 ]; then exit 0; fi
   say "rank $RANK (local $LOCAL_RANK) exited with $status"
   failure=$status
-  kill -USR1 $$
-  # Stay until the launcher has heard: bash can lose a process that ends while a trap begins to run.
-  sleep 60 &
-  [ -n "$told" ] || wait $!
-  kill $! 2>/dev/null
+  until [ -n "$told" ]; do # more than once, as the launcher may be just about to wait
+    kill -USR1 $$
+    sleep 1 &
+    wait $!
+  done
   exit "$failure"
 }
 
@@ -164,7 +165,7 @@ wait_for() {
 }
 
 tell_all() {
-  for pid in $pids; do kill "-$1" "$pid" 2>/dev/null; done
+  for one in $pids; do kill "-$1" "$one" 2>/dev/null; done
 }
 
 # A process failed: the others are told to end, and made to after ten seconds.
