@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli.options import Entity, Json
+from muster.cli.output import connect, say, show_json, show_table
+from muster.cli.table import column
+from muster.cli.words import ago
 from muster.client.settings import data_dir as default_data_dir
 
 if TYPE_CHECKING:
     from muster.agent.config import AgentConfig
+    from muster.wire.agents import AgentModel
 
 app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_command=True)
 
@@ -83,22 +88,50 @@ def _config(path: Path | None, data_dir: Path | None) -> AgentConfig:
 
 
 @app.command("list")
-def list_agents(
-    entity: Annotated[str | None, typer.Option("--entity", "-e", help="Of this entity only.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def list_agents(entity: Entity = None, json: Json = False) -> None:
     """List the agents, online or not."""
-    raise NotImplementedError
+    with connect() as client:
+        page = client.list_agents(entity=entity or client.settings.entity)
+    if json:
+        show_json(page)
+        return
+    columns = (
+        column("NAME", least=10),
+        column("ENTITY", least=8, spare=2),
+        column("HOST", least=8, spare=1),
+        column("QUEUES", least=8),
+        column("RUNNING", right=True),
+        column("FREE", least=10),
+        column("SEEN"),
+    )
+    rows = [
+        (
+            agent.name,
+            agent.entity,
+            agent.host,
+            ", ".join(agent.queues),
+            f"{agent.running}/{agent.max_jobs}",
+            _room(agent) if agent.online else "",
+            "online" if agent.online else ago(agent.seen_at),
+        )
+        for agent in page.items
+    ]
+    show_table(columns, rows, empty="There is no agent yet. Start one: muster agent --queue local")
 
 
-@app.command("delete")
+def _room(agent: AgentModel) -> str:
+    from muster.domain.resources import format_cpus, readable_bytes
+
+    free = agent.free or agent.total
+    gpus = f"{free.gpus} of {agent.total.gpus} GPUs, " if agent.total.gpus else ""
+    return f"{gpus}{format_cpus(free.millicpus)} CPUs, {readable_bytes(free.memory)}"
+
+
+@app.command("delete", no_args_is_help=True)
 def delete_agent(
-    name: Annotated[str, typer.Argument(help="Name of the agent.")],
-    entity: Annotated[str | None, typer.Option("--entity", "-e", help="Whose agent.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the agent.")], entity: Entity = None
 ) -> None:
     """Remove an agent that is gone for good."""
-    from muster.client.sync import Client
-
-    with Client() as client:
-        client.delete_agent(name, entity=entity)
-    typer.echo(f"Agent {name!r} is removed.", err=True)
+    with connect() as client:
+        client.delete_agent(name, entity=entity or client.settings.entity)
+    say(f"Agent {name!r} is removed.")

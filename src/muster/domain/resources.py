@@ -128,18 +128,22 @@ class Resources:
     def fits_in(self, room: Resources) -> bool:
         return not self.short_of(room)
 
-    def short_of(self, room: Resources) -> tuple[str, ...]:
-        """What does not fit into `room`, each as a phrase such as `2 GPUs (1 there)`. A room may be
-        overdrawn; what asks for nothing of it is not short of it."""
-        gpus, millicpus, memory = max(room.gpus, 0), max(room.millicpus, 0), max(room.memory, 0)
+    def short_of(self, room: Resources, *, word: str = "there") -> tuple[str, ...]:
+        """What does not fit into `room`, each as a phrase such as `2 GPUs (1 there)`."""
         short: list[str] = []
-        if self.gpus > gpus:
-            short.append(f"{self.gpus} GPU{'s' * (self.gpus != 1)} ({gpus} there)")
-        if self.millicpus > millicpus:
-            short.append(f"{format_cpus(self.millicpus)} CPUs ({format_cpus(millicpus)} there)")
-        if self.memory > memory:
-            short.append(f"{readable_bytes(self.memory)} of memory ({readable_bytes(memory)} there)")
+        if self.gpus > room.gpus:
+            short.append(f"{_counted(str(self.gpus), 'GPU')} ({max(room.gpus, 0)} {word})")
+        if self.millicpus > room.millicpus:
+            there = format_cpus(max(room.millicpus, 0))
+            short.append(f"{_counted(format_cpus(self.millicpus), 'CPU')} ({there} {word})")
+        if self.memory > room.memory:
+            there = readable_bytes(max(room.memory, 0))
+            short.append(f"{readable_bytes(self.memory)} of memory ({there} {word})")
         return tuple(short)
+
+
+def _counted(number: str, noun: str) -> str:
+    return f"{number} {noun}" if number == "1" else f"{number} {noun}s"
 
 
 def _or_zero(value: object) -> object:

@@ -155,7 +155,7 @@ def _reasons(
         wait.holding = list(live)
         return wait
     needs = run.spec.resources
-    short = min((needs.short_of(agent.free or Resources()) for agent in online), key=len)
+    short = min((needs.short_of(agent.free or Resources(), word="free") for agent in online), key=len)
     if short:
         wait.holding = [other for other in live if _holds(other, needs)]
         by = ", ".join(f"{other.name} of {other.author}" for other in wait.holding[:3])

@@ -20,6 +20,9 @@ from muster.store import agents, queues, records, runs
 from muster.store.database import Tx
 
 
+_MEBIBYTE = 2**20
+
+
 @dataclass(frozen=True, kw_only=True)
 class Registration:
     name: str
@@ -128,7 +131,7 @@ def _follow_inventory(tx: Tx, queue: Queue, now: datetime) -> Queue:
     totals = [agent.total for agent in agents.of_queue(tx.conn, queue.id)]
     biggest: dict[str, str | int] = {
         "cpus": format_cpus(max(total.millicpus for total in totals)),
-        "memory": format_bytes(max(total.memory for total in totals)),
+        "memory": format_bytes(max(total.memory for total in totals) // _MEBIBYTE * _MEBIBYTE),
         "gpus": max(total.gpus for total in totals),
     }
     variables = {
@@ -143,4 +146,7 @@ def _follow_inventory(tx: Tx, queue: Queue, now: datetime) -> Queue:
 
 
 def _as_type(value: str | int, kind: str) -> str | float | int:
-    return float(value) if kind == "number" else value
+    if kind != "number":
+        return value
+    number = float(value)
+    return int(number) if number.is_integer() else number
