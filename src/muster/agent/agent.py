@@ -21,35 +21,23 @@ import structlog
 
 from muster._version import __version__
 from muster.agent.config import AgentConfig
-from muster.agent.ledger import InHand, Ledger
-from muster.agent.postmortem import find_cause
-from muster.agent.prepare import Preparer, work_of
+from muster.agent.driver import Driver, Render
+from muster.agent.ledger import Ledger
+from muster.agent.prepare import Preparer
 from muster.agent.reporter import PAUSES, TRY_AGAIN, Reporter
 from muster.agent.shipper import Shipper
 from muster.client.api import AsyncClient
 from muster.domain.errors import CannotPlace, Conflict, MusterError, NotFound, Overtaken
-from muster.domain.failure import advice_for
 from muster.domain.observation import (
     AttemptKey,
-    End,
-    EndSeen,
-    Failure,
-    FailureSeen,
-    Noted,
-    Observation,
-    Phase,
-    PhaseSeen,
-    ReplicaSeen,
-    ReplicaState,
 )
 from muster.domain.resources import Resources
 from muster.domain.run import RENEW_EVERY
-from muster.engine.port import Engine, Inventory, Place, Rendered, Work
+from muster.engine.port import Engine, Inventory
 from muster.wire.agents import (
     AgentModel,
     AgentRequest,
     LeaveRequest,
-    ManifestFact,
     PollAnswer,
     PollRequest,
     UsageBatch,
@@ -60,10 +48,7 @@ from muster.wire.runs import ResourcesModel
 log = structlog.get_logger()
 USAGE_FIRST, USAGE_EVERY = 5.0, 10.0
 TIDY_EVERY = 3600.0
-PLACE_AGAIN = 0.25  #: seconds until an attempt that found no room is tried again
 GOODBYE = 10.0  #: seconds an agent takes to leave properly
-
-Render = Callable[[Work], Rendered]
 
 
 class AgentOvertaken(Overtaken):
@@ -76,14 +61,22 @@ class Agent:
         self._config = config
         self._client = client
         self._engine = engine
-        self._render = render
         self._incarnation = os.urandom(8).hex()
         self._ledger = Ledger()
+        self._preparer = Preparer(config.data_dir, client)
         self._reporter = Reporter(client, incarnation=self._incarnation, on_refused=self._let_go)
         self._shipper = Shipper(
             client, engine, self._ledger, incarnation=self._incarnation, on_refused=self._let_go
         )
-        self._preparer = Preparer(config.data_dir, client)
+        self._driver = Driver(
+            engine=engine,
+            render=render,
+            ledger=self._ledger,
+            reporter=self._reporter,
+            shipper=self._shipper,
+            preparer=self._preparer,
+            spawn=self._spawn,
+        )
         self._me: AgentModel | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -101,7 +94,7 @@ class Agent:
         if self._me is None:
             return
         on_ready(self._me)
-        loops = [self._poll_forever(inventory), self._observe_forever(), self._reporter.run()]
+        loops = [self._poll_forever(inventory), self._driver.observe_forever(), self._reporter.run()]
         loops += [self._shipper.run(), self._usage_forever(), self._tidy_forever()]
         for loop in loops:
             self._spawn(loop)
@@ -166,170 +159,31 @@ class Agent:
             self._take(answer)
 
     async def _poll_request(self) -> PollRequest:
-        free = await self._engine.free() - self._ledger.promised()
+        slots = max(0, self._config.jobs() - len(self._ledger))
+        try:
+            free = await self._engine.free() - self._ledger.promised()
+        except CannotPlace as error:
+            log.warning("cannot tell what is free; taking nothing for now", reason=error.detail)
+            free, slots = Resources(), 0
         return PollRequest(
             incarnation=self._incarnation,
             held=self._ledger.held(),
-            slots=max(0, self._config.jobs() - len(self._ledger)),
+            slots=slots,
             free=ResourcesModel.of(_not_below_zero(free)),
             wait=RENEW_EVERY.total_seconds(),
         )
 
     def _take(self, answer: PollAnswer) -> None:
         for dropped in answer.drops:
-            self._let_go(dropped.to_domain(), "stale")
+            self._driver.let_go(dropped.to_domain(), "stale")
         for claim in answer.claims:
-            known = self._ledger.get(claim.key)
-            if known is not None and known.claim.epoch >= claim.epoch:
-                continue
-            if known is not None:
-                self._let_go(claim.key, "stale")
-            item = InHand(claim=claim)
-            self._ledger.add(item)
-            item.driver = self._spawn(self._drive(item))
+            self._driver.take(claim)
         for asked in answer.stops:
             held = self._ledger.get(asked.to_domain())
             if held is not None:
-                self._stop(held)
+                self._driver.stop(held)
 
-    # one attempt
-
-    async def _drive(self, item: InHand) -> None:
-        """From claim to the engine. What happens then comes as observations."""
-        try:
-            if item.claim.adopt and await self._engine.adopt(item.key, item.claim.epoch):
-                log.info("took over a run", run=item.key.run_id, attempt=item.key.attempt)
-                item.submitted = True
-                self._shipper.wake()
-                return
-            await self._start(item)
-        except Overtaken:
-            self._let_go(item.key, "overtaken on this host")
-        except MusterError as error:
-            self._could_not_start(item, error.code, error.detail, error.hint)
-        except OSError as error:
-            self._could_not_start(item, "could_not_start", f"It could not be started: {error}.", "")
-
-    async def _start(self, item: InHand) -> None:
-        claim = item.claim
-        if claim.run.snapshot is not None:
-            self._reporter.tell(item, PhaseSeen(phase=Phase.PREPARING))
-        work = work_of(claim)
-        rendered = self._render(work)
-        await self._engine.check(rendered)
-        place = await self._prepare_patiently(item)
-        self._reporter.tell_wire(item, ManifestFact(manifest=dict(rendered.manifest)))
-        item.shipped = dict.fromkeys(range(item.members), 0)
-        await self._submit_when_there_is_room(item, rendered, place)
-        item.submitted = True
-        self._shipper.wake()
-
-    async def _prepare_patiently(self, item: InHand) -> Place:
-        """Preparing needs the server; a server that is away for a while is no reason to fail."""
-        tries = 0
-        while True:
-            try:
-                return await self._preparer.prepare(
-                    item.claim, say=lambda line: self._reporter.tell(item, Noted(message=line))
-                )
-            except TRY_AGAIN:
-                await asyncio.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
-                tries += 1
-
-    async def _submit_when_there_is_room(self, item: InHand, rendered: Rendered, place: Place) -> None:
-        told = False
-        while True:
-            item.submitting = True
-            try:
-                return await self._engine.submit(rendered, place)
-            except CannotPlace as error:
-                if not told:
-                    self._reporter.tell(item, PhaseSeen(phase=Phase.PENDING, detail=error.detail))
-                    told = True
-            finally:
-                item.submitting = False
-            await asyncio.sleep(PLACE_AGAIN)
-
-    def _could_not_start(self, item: InHand, kind: str, summary: str, hint: str) -> None:
-        if item.ending:
-            return
-        failure = Failure(kind=kind, summary=summary, advice=hint or advice_for(kind))
-        self._reporter.tell(item, FailureSeen(failure=failure))
-        self._finish(item, End.COULD_NOT_START, summary)
-
-    def _stop(self, item: InHand) -> None:
-        if item.stopping:
-            return
-        item.stopping = True
-        if item.submitted:
-            self._spawn(self._engine.stop(item.key))
-        else:
-            self._spawn(self._stop_before_start(item))
-
-    async def _stop_before_start(self, item: InHand) -> None:
-        """Stop while it is being prepared. If the engine is just starting it, stop it there."""
-        if item.driver is not None:
-            if not item.submitting:
-                item.driver.cancel()
-            await asyncio.wait([item.driver])
-        if item.submitted:
-            await self._engine.stop(item.key)
-        else:
-            self._finish(item, End.COULD_NOT_START, "It was stopped before it started.")
-
-    def _finish(self, item: InHand, end: End, reason: str) -> None:
-        """End an attempt that has no members to tell its end."""
-        if not item.ending:
-            item.ending = True
-            self._reporter.tell(item, EndSeen(end=end, reason=reason))
-            item.finisher = self._spawn(self._put_away(item))
-
-    def _let_go(self, key: AttemptKey, why: str) -> None:
-        item = self._ledger.remove(key)
-        if item is None:
-            return
-        log.warning("let go of a run", run=key.run_id, attempt=key.attempt, why=why)
-        for task in (item.driver, item.finisher):
-            if task is not None:
-                task.cancel()
-        self._spawn(self._engine.forget(key))
-
-    # what happens
-
-    async def _observe_forever(self) -> None:
-        async for seen in self._engine.observe():
-            item = self._ledger.get(seen.key)
-            if item is not None and not item.ending:
-                self._note(item, seen)
-
-    def _note(self, item: InHand, seen: Observation) -> None:
-        match seen.fact:
-            case ReplicaSeen(replica=replica) if replica.state.ended:
-                item.ended[replica.rank] = replica
-                if len(item.ended) < item.members:
-                    self._reporter.tell(item, seen.fact)
-                else:
-                    item.ending = True
-                    item.finisher = self._spawn(self._see_through(item, seen.fact))
-            case EndSeen(end=end, reason=reason):
-                self._finish(item, end, reason)
-            case _:
-                self._reporter.tell(item, seen.fact)
-
-    async def _see_through(self, item: InHand, last: ReplicaSeen) -> None:
-        """The last member has ended: ship the rest of the logs, name the cause, tell the end."""
-        await self._shipper.finish(item)
-        if any(replica.state is ReplicaState.FAILED for replica in item.ended.values()):
-            failure = await asyncio.to_thread(find_cause, self._engine, item.key, item.ended)
-            self._reporter.tell(item, FailureSeen(failure=failure))
-        self._reporter.tell(item, last)
-        await self._put_away(item)
-
-    async def _put_away(self, item: InHand) -> None:
-        await self._reporter.heard()
-        if self._ledger.remove(item.key) is not None:
-            await self._engine.clean(item.key)
-            self._preparer.clear(item.claim)
+    # beside the work
 
     async def _usage_forever(self) -> None:
         await asyncio.sleep(USAGE_FIRST)
@@ -369,7 +223,16 @@ class Agent:
                 except NotFound:
                     over = True
                 if over and self._ledger.get(key) is None:
-                    await self._engine.discard(key)
+                    await self._discard(key)
+
+    async def _discard(self, key: AttemptKey) -> None:
+        try:
+            await self._engine.discard(key)
+        except MusterError as error:
+            log.warning("could not remove what a run left", run=key.run_id, reason=error.detail)
+
+    def _let_go(self, key: AttemptKey, why: str) -> None:
+        self._driver.let_go(key, why)
 
     # leaving
 

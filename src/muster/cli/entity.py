@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.options import Entity, Json
-from muster.cli.output import connect, hint, say, show, show_facts, show_json, show_table
+from muster.cli.output import connect, hint, show, show_facts, show_json, show_table
 from muster.cli.table import column
 from muster.cli.words import ago, count, moment
 from muster.domain.access import Role
@@ -24,7 +24,7 @@ Team = Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team.")]
 User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def create(name: Name, json: Json = False) -> None:
     """Create a team. You are its first admin."""
     with connect() as client:
@@ -49,7 +49,7 @@ def list_entities(json: Json = False) -> None:
     show_table(columns, rows, empty="There is none.")
 
 
-@app.command("show", no_args_is_help=True)
+@app.command("show")
 def show_one(name: Name, json: Json = False) -> None:
     """Show who is in it, in which role."""
     with connect() as client:
@@ -105,23 +105,32 @@ def audit(
         hint(f"There is more: --limit {min(1000, limit * 2)}")
 
 
-@member.command("add", no_args_is_help=True)
+@member.command("add")
 def add_member(
     team: Team,
     user: User,
     role: Annotated[Role, typer.Option(help="What the user may do.")] = Role.MEMBER,
+    json: Json = False,
 ) -> None:
     """Take a user into a team, or change the role."""
     from muster.wire.accounts import RoleRequest
 
     with connect() as client:
         client.set_member(team, user, RoleRequest(role=role))
-    say(f"{user} is {role.value} of {team}.")
+        changed = client.get_entity(team)
+    if json:
+        show_json(changed)
+    else:
+        show(f"{user} is {role.value} of {team}.")
 
 
-@member.command("remove", no_args_is_help=True)
-def remove_member(team: Team, user: User) -> None:
+@member.command("remove")
+def remove_member(team: Team, user: User, json: Json = False) -> None:
     """Take a user out of a team."""
     with connect() as client:
         client.remove_member(team, user)
-    say(f"{user} is no longer in {team}.")
+        changed = client.get_entity(team)
+    if json:
+        show_json(changed)
+    else:
+        show(f"{user} is no longer in {team}.")

@@ -101,11 +101,15 @@ def list_keys(json: Json = False) -> None:
     show_table(columns, rows, empty="There is no key.")
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key, from the list.")],
+    json: Json = False,
 ) -> None:
     """Make a key worthless, at once."""
     with connect() as client:
         client.revoke_key(key_id)
-    say(f"Key {key_id} is revoked.")
+    if json:
+        show_json({"id": key_id})
+    else:
+        show(f"Key {key_id} is revoked.")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
 
+from muster.cli.command import Command
 from muster.cli.complete import queue_names
 from muster.cli.options import Json
 from muster.cli.order import Order, Shape, Source
@@ -18,12 +18,12 @@ from muster.domain.training import Launcher
 
 app = typer.Typer(add_completion=False)
 
-WHAT, WHERE, ASKS, SHAPE, MORE = "What", "Where", "Values and inputs", "Several processes or nodes", "More"
+WHAT, WHERE, ASKS, SHAPE = "What", "Where", "Values and inputs", "Several processes or nodes"
 _BEHIND = "Put the program and its options behind `--`: muster launch . -- train.py --epochs 3"
 
 
-class LaunchCommand(TyperCommand):
-    """Takes everything behind `--` as it is, and shows its options in sections."""
+class LaunchCommand(Command):
+    """Takes everything behind `--` as it is."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         here, command = args, None
@@ -43,26 +43,12 @@ class LaunchCommand(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return ["[OPTIONS]", "[PATH]", "[-- COMMAND ARGS…]"]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                name, text = record
-                if isinstance(param, TyperOption):
-                    sections.setdefault(param.rich_help_panel or MORE, []).append((name, text))
-                else:
-                    sections.setdefault(WHAT, []).append((name.partition(" ")[0], text))
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
 
 @app.command(cls=LaunchCommand, no_args_is_help=True)
 def launch(
     ctx: typer.Context,
     path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="Folder of code to take along.", show_default=False)
+        str | None, typer.Argument(metavar="PATH", help="Folder of code to take along.", rich_help_panel=WHAT)
     ] = None,
     extra: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     image: Annotated[

@@ -20,7 +20,7 @@ OneRun = Annotated[
 ]
 ManyRuns = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Ids, names, or their beginnings.", autocompletion=run_words),
+    typer.Argument(metavar="RUN", help="Ids, names, or their beginnings.", autocompletion=run_words),
 ]
 OneQueue = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=queue_names)

@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from muster.client.sync import Client
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would end the thread it is called in; `main` ends the program
+
+
 @cache
 def _console(*, stderr: bool) -> Console:
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def show(*parts: str | Text) -> None:

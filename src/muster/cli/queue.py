@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli.options import Entity, Json, OneQueue, Yes
-from muster.cli.output import confirm, connect, say, show, show_facts, show_json, show_table
+from muster.cli.output import confirm, connect, show, show_facts, show_json, show_table
 from muster.cli.table import column
 from muster.cli.words import ago, moment
 
@@ -35,7 +35,7 @@ VARIABLE_COLUMNS = (
 )
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def create(
     name: Annotated[str, typer.Argument(help="Name of the new queue.")],
     config: Config = None,
@@ -91,7 +91,7 @@ def list_queues(entity: Entity = None, json: Json = False) -> None:
     show_table(columns, rows, empty="There is no queue. `muster queue create` makes one.")
 
 
-@app.command("show", no_args_is_help=True)
+@app.command("show")
 def show_one(name: OneQueue, entity: Entity = None, json: Json = False) -> None:
     """Show a queue: its variables and its config."""
     from muster.cli import yamlfile
@@ -119,7 +119,7 @@ def show_one(name: OneQueue, entity: Entity = None, json: Json = False) -> None:
     show(yamlfile.dump({"config": queue.config}).rstrip("\n"))
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def edit(
     name: OneQueue, config: Config = None, var: Var = None, entity: Entity = None, json: Json = False
 ) -> None:
@@ -139,25 +139,28 @@ def edit(
     _done(changed, "changed" if changed.version != queue.version else "is as it was", json=json)
 
 
-@app.command(no_args_is_help=True)
-def delete(name: OneQueue, entity: Entity = None, yes: Yes = False) -> None:
+@app.command()
+def delete(name: OneQueue, entity: Entity = None, yes: Yes = False, json: Json = False) -> None:
     """Delete a queue that has no runs."""
     with connect() as client:
         owner = entity or client.settings.entity
         queue = client.get_queue(name, entity=owner)
         confirm(f"Delete the queue {queue.name}, with its config and variables?", yes=yes)
         client.delete_queue(name, entity=owner)
-    say(f"Queue {name} is deleted.")
+    if json:
+        show_json(queue)
+    else:
+        show(f"Queue {name} is deleted.")
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def pause(name: OneQueue, entity: Entity = None, json: Json = False) -> None:
     """Start no more runs of a queue. What runs goes on."""
     with connect() as client:
         _done(client.pause_queue(name, entity=entity or client.settings.entity), "is paused", json=json)
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def resume(name: OneQueue, entity: Entity = None, json: Json = False) -> None:
     """Start runs of a queue again."""
     with connect() as client:

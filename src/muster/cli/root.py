@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from muster._version import __version__
+from muster.cli.command import dress
 from muster.domain.errors import MusterError
 
 #: name → what it does, in the order of the help. `muster NAME` is `app` of `muster.cli.NAME`.
@@ -43,7 +44,7 @@ def load(name: str) -> Command:
         if error.name != module:
             raise
         raise GroupMissing(f"This installation has no `muster {name}`.") from error
-    app.rich_markup_mode = None  # help is plain text: quick, and good to read at 80 columns
+    dress(app)
     command = get_command(app)
     if not isinstance(command, TyperCommand | TyperGroup):
         raise TypeError(f"{module}.app is {command!r}")

@@ -117,7 +117,7 @@ def _row(run: RunModel) -> tuple[Cell, ...]:
     )
 
 
-@app.command("show", no_args_is_help=True)
+@app.command("show")
 def show_one(run: OneRun, json: Json = False) -> None:
     """Show one run: what it is, and how it stands."""
     from muster.cli.describe import show_run
@@ -130,7 +130,7 @@ def show_one(run: OneRun, json: Json = False) -> None:
         show_run(found)
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def logs(
     run: OneRun,
     follow: Follow = False,
@@ -155,7 +155,7 @@ def logs(
             client.wait(log_reader.read(client.asynchronous, found, options, json=json))
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def events(run: OneRun, follow: Follow = False, json: Json = False) -> None:
     """Print what happened to a run, in order. With --follow --json, one JSON document a line."""
     from muster.cli import events as sentences
@@ -165,7 +165,7 @@ def events(run: OneRun, follow: Follow = False, json: Json = False) -> None:
         client.wait(sentences.show_events(client.asynchronous, found, follow=follow, json=json))
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def why(run: OneRun, json: Json = False) -> None:
     """Say why a run waits, or why it ended as it did."""
     from muster.cli.describe import show_explanation
@@ -179,7 +179,7 @@ def why(run: OneRun, json: Json = False) -> None:
         show_explanation(explanation, state(found.state))
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def stop(
     runs: ManyRuns,
     wait: Annotated[bool, typer.Option("--wait", help="Return when they have ended.")] = False,
@@ -199,7 +199,7 @@ def stop(
         show(state(run.state), f"  {run.name}  {run.id}{more}")
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def delete(runs: ManyRuns, yes: Yes = False, json: Json = False) -> None:
     """Delete runs that have ended, with all that is kept of them."""
     with connect() as client:
@@ -214,7 +214,7 @@ def delete(runs: ManyRuns, yes: Yes = False, json: Json = False) -> None:
         show(f"Deleted {count(len(meant), 'run')}.")
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def replicas(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
     """List the members of a run."""
     with connect() as client:
@@ -250,7 +250,7 @@ def replicas(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
     show_table(columns, rows, empty="No agent has started it yet.")
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def manifest(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
     """Print what was given to the engine, as YAML."""
     from muster.cli import yamlfile
@@ -265,7 +265,7 @@ def manifest(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
         say("No agent has submitted it yet; this is what it would be.")
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def usage(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
     """Show what a run used: CPU, memory, GPU, disk and network of each replica."""
     with connect() as client:
@@ -301,7 +301,7 @@ def _usage_cells(values: dict[str, list[float | None]]) -> list[str]:
     ]
 
 
-@app.command(no_args_is_help=True)
+@app.command()
 def wait(
     run: OneRun,
     timeout: Annotated[

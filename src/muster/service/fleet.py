@@ -19,7 +19,6 @@ from muster.service.journal import Entry, write
 from muster.store import agents, queues, records, runs
 from muster.store.database import Tx
 
-
 _MEBIBYTE = 2**20
 
 

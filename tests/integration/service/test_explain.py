@@ -74,7 +74,7 @@ def test_the_gpus_are_in_use_by_somebody(world: World) -> None:
     agent.claim(running)
     agent.poll(free=Resources(millicpus=7000, memory=2**36, gpus=1))
     why = world.why(world.launch_one(values={"gpus": 2}))
-    assert why.summary.endswith("it needs 2 GPUs (1 there), in use by busy of ann.")
+    assert why.summary.endswith("it needs 2 GPUs (1 free), in use by busy of ann.")
     assert [run.id for run in why.holding] == [running]
 
 

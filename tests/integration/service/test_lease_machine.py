@@ -17,7 +17,16 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from muster.domain.errors import Conflict
 from muster.domain.observation import End, EndSeen, Fact, Noted, ReplicaState
@@ -31,6 +40,8 @@ from world import Worker, World, member, new_sqlite, open_world
 
 MAX_JOBS = 2
 PLACES = {"a1": "host-1", "a2": "host-1", "b1": "host-2"}
+Key = tuple[str, int]
+Answer = tuple[list[tuple[str, int, int, bool]], list[Key], list[Key]]  #: claims, stops, drops
 ENDS: dict[str, Fact] = {
     "succeeded": member(0, ReplicaState.SUCCEEDED),
     "failed": member(0, ReplicaState.FAILED),
@@ -132,7 +143,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.runs[run_id] = ModelRun(id=run_id, tries=tries)
 
     @rule(target=tickets, name=st.sampled_from(sorted(PLACES)), arrives=st.booleans())
-    def poll(self, name: str, arrives: bool) -> object:
+    def poll(self, name: str, arrives: bool) -> MultipleResults[Ticket]:
         if name in self.left:
             return multiple()
         worker = self.workers[name]
@@ -143,7 +154,7 @@ class LeaseMachine(RuleBasedStateMachine):
             return multiple()
         return multiple(*(Ticket(worker=worker, held=worker.held[claim.run.id]) for claim in answer.claims))
 
-    def expect_poll(self, name: str, worker: Worker) -> tuple[list[object], list[object], list[object]]:
+    def expect_poll(self, name: str, worker: Worker) -> Answer:
         """What the answer must be; moves the model there."""
         now = self.world.now
         self.seen[name] = now
@@ -152,7 +163,10 @@ class LeaseMachine(RuleBasedStateMachine):
             run.lease = now + LEASE_TTL
         said = {run_id: item.epoch for run_id, item in worker.held.items()}
         resent = [run for run in mine if said.get(run.id) != run.epoch]
-        drops, stops, released, back = [], [], 0, []
+        drops: list[Key] = []
+        stops: list[Key] = []
+        back: list[ModelRun] = []
+        released = 0
         for run_id, item in worker.held.items():
             run = self.runs[run_id]
             if run.state == "queued" or run.epoch != item.epoch:
@@ -174,7 +188,7 @@ class LeaseMachine(RuleBasedStateMachine):
         for run in adopted:
             run.give(name, now + LEASE_TTL)
         unheard = resent + adopted
-        claims: list[object] = [(run.id, run.attempt, run.epoch, True) for run in unheard]
+        claims = [(run.id, run.attempt, run.epoch, True) for run in unheard]
         has = sum(run.holder == name and not run.over for run in self.runs.values())
         slots = max(0, MAX_JOBS - len(worker.held)) + released - len(unheard)
         room = max(0, min(slots, MAX_JOBS - has)) if not self.paused else 0
@@ -183,16 +197,16 @@ class LeaseMachine(RuleBasedStateMachine):
             run.place = PLACES[name]
             run.give(name, now + LEASE_TTL)
             claims.append((run.id, run.attempt, run.epoch, False))
-        return sorted(claims, key=str), sorted(stops), sorted(drops)
+        return sorted(claims), sorted(stops), sorted(drops)
 
-    def plain(self, answer: Assignment) -> tuple[list[object], list[object], list[object]]:
+    def plain(self, answer: Assignment) -> Answer:
         claims = [
             (claim.run.id, claim.run.head.attempt, claim.run.head.epoch, claim.adopt)
             for claim in answer.claims
         ]
         stops = [(key.run_id, key.attempt) for key in answer.stops]
         drops = [(key.run_id, key.attempt) for key in answer.drops]
-        return sorted(claims, key=str), sorted(stops), sorted(drops)
+        return sorted(claims), sorted(stops), sorted(drops)
 
     @rule(ticket=tickets, how=st.sampled_from(["running", "note", *ENDS]), put_away=st.booleans())
     def report(self, ticket: Ticket, how: str, put_away: bool) -> None:
@@ -330,10 +344,13 @@ class LeaseMachine(RuleBasedStateMachine):
             self.final[run.id] = (run, head.last_event)
 
 
-class TestLeasesOnSqlite(LeaseMachine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(
-        max_examples=60,
-        stateful_step_count=40,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+def test_leases_do_what_the_model_does() -> None:
+    run_state_machine_as_test(
+        LeaseMachine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
     )

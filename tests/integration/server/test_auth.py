@@ -1,0 +1,293 @@
+"""The door is closed unless it is opened on purpose: every route, every role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from door import Door, held, open_door, replica
+from muster.domain.access import KeyKind
+
+OPEN = {"/healthz", "/readyz", "/", "/api/docs"}  #: and /api/openapi.json, which is no API route
+READS = {"GET", "HEAD"}
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    yield from open_door(tmp_path)
+
+
+def routes(door: Door) -> list[tuple[str, APIRoute]]:
+    found = [
+        (method, route)
+        for route in door.app.routes
+        if isinstance(route, APIRoute)
+        for method in sorted(route.methods)
+    ]
+    assert len(found) > 35
+    return found
+
+
+def filled(route: APIRoute, **places: str) -> str:
+    path = route.path
+    for name in route.param_convertors:
+        path = path.replace(f"{{{name}}}", places.get(name, "x"))
+    return path
+
+
+def test_without_a_key_everything_is_closed_but_what_is_open_on_purpose(door: Door) -> None:
+    for method, route in routes(door):
+        answer = door.call(method, "/api/.." + filled(route), {}, key=None)
+        if route.path in OPEN:
+            assert answer.status_code == 200, route.path
+            continue
+        assert answer.status_code == 401, (method, route.path)
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.json()["code"] == "not_signed_in"
+
+
+@pytest.mark.parametrize("path", ["/api/openapi.json", "/healthz", "/readyz", "/api/docs"])
+def test_what_is_open_is_open(door: Door, path: str) -> None:
+    assert door.call("GET", path, key=None).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/v2/runs", "/api/v1/runs/x/y/z"])
+def test_a_path_that_is_not_there_is_a_problem_document(door: Door, path: str) -> None:
+    answer = door.call("GET", path, key=None)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_every_route_is_an_operation_with_a_name_of_its_own(door: Door) -> None:
+    names = [route.name for _, route in routes(door)]
+    assert len(set(names)) == len(names)
+
+
+#: What a viewer may do although it changes something: things of his own.
+OWN = {"create_key", "create_entity"}
+AGENT = {
+    "name": "evil",
+    "incarnation": "incarnation",
+    "engine": "process",
+    "host": "h",
+    "locality": "l",
+    "version": "1",
+    "max_jobs": 1,
+    "total": {},
+    "queues": ["local"],
+    "entity": "ann",
+}
+BODIES: dict[str, Any] = {
+    "launch": {"command": ["true"], "entity": "ann"},
+    "launch_batch": {"launches": [{"command": ["true"], "entity": "ann"}]},
+    "preview_launch": {"command": ["true"], "entity": "ann"},
+    "stop_run": None,
+    "delete_run": None,
+    "create_queue": {"name": "mine", "config": {}, "entity": "ann"},
+    "edit_queue": {"config": {}},
+    "delete_queue": None,
+    "pause_queue": None,
+    "resume_queue": None,
+    "register_agent": AGENT,
+    "delete_agent": None,
+    "poll_work": {"incarnation": "a1-incarnation", "slots": 1, "free": {}, "wait": 0},
+    "send_reports": {"incarnation": "a1-incarnation", "reports": []},
+    "send_logs": {"incarnation": "a1-incarnation", "pieces": []},
+    "send_usage": {"incarnation": "a1-incarnation", "samples": []},
+    "leave_agent": {"incarnation": "a1-incarnation"},
+    "create_snapshot": {"manifest": {"files": []}, "entity": "ann"},
+    "upload_blobs": None,
+    "revoke_key": None,
+    "create_user": {"name": "friend"},
+    "set_member": {"role": "admin"},
+    "remove_member": None,
+}
+
+
+@pytest.mark.parametrize("role", ["viewer", "stranger"])
+def test_who_may_only_look_can_change_nothing(door: Door, role: str) -> None:
+    """A new route that changes something must get a line in BODIES."""
+    roles = {"ann": role} if role == "viewer" else {}
+    key = door.user("eve", **roles)
+    agent = door.agent()
+    run = door.launch()
+    key_id = door.call("GET", "/keys").json()["items"][0]["id"]
+    agent.claim()
+    places = {"run_id": run["id"], "agent_id": agent.id, "key_id": key_id, "user": "ann", "name": "local"}
+    seen = set()
+    for method, route in routes(door):
+        if method in READS or route.name in OWN:
+            continue
+        seen.add(route.name)
+        if route.name in ("delete_agent", "set_member", "remove_member"):
+            places = {**places, "name": "a1" if route.name == "delete_agent" else "ann"}
+        else:
+            places = {**places, "name": "local"}
+        body = BODIES[route.name]
+        content = b'{"incarnation":"a1-incarnation","pieces":[]}\n' if route.name == "send_logs" else None
+        answer = door.call(method, filled(route, **places), body, key=key, content=content, entity="ann")
+        assert answer.status_code in (403, 404), (route.name, answer.status_code, answer.text)
+    assert seen == set(BODIES)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/events", "/replicas", "/why", "/manifest", "/usage", "/logs", "/logs/stream"]
+)
+def test_another_entitys_run_is_not_found(door: Door, path: str) -> None:
+    key = door.user("eve")
+    run = door.launch()
+    answer = door.call("GET", f"/runs/{run['id']}{path}", key=key)
+    missing = door.call("GET", f"/runs/zzzzzzzzzz{path}", key=key)
+    assert answer.status_code == missing.status_code == 404
+    assert answer.text.replace(run["id"], "zzzzzzzzzz") == missing.text, (
+        "it cannot be told from one that is not there"
+    )
+
+
+def test_lists_show_only_what_one_may_see(door: Door) -> None:
+    key = door.user("eve")
+    door.launch()
+    door.agent()
+    for path in ("/runs", "/queues", "/agents", "/audit"):
+        assert door.call("GET", path, key=key).json()["items"] == [], path
+        assert door.call("GET", path, key=key, entity="ann").status_code == 403
+    keys = door.call("GET", "/keys", key=key).json()["items"]
+    assert [item["user"] for item in keys] == ["eve"]
+    entities = door.call("GET", "/entities", key=key).json()["items"]
+    assert [item["name"] for item in entities] == ["eve"]
+    assert b'queue="local"' not in door.call("GET", "/metrics", key=key).content
+
+
+def test_a_viewer_can_look(door: Door) -> None:
+    key = door.user("eve", ann="viewer")
+    run = door.launch()
+    assert door.call("GET", f"/runs/{run['id']}", key=key).json()["id"] == run["id"]
+    assert len(door.call("GET", "/runs", key=key).json()["items"]) == 1
+
+
+def test_an_agent_of_another_entity_cannot_write_a_runs_log(door: Door) -> None:
+    door.launch()
+    claim = door.agent().claim()
+    eve = door.user("eve")
+    door.call("POST", "/queues", {"name": "local", "config": {}}, key=eve).raise_for_status()
+    other = door.agent(key=eve)
+    assert other.send_log(claim, 0, b"forged") is None
+    assert door.call("GET", f"/runs/{claim['run']['id']}/logs").content == b""
+
+
+# --- keys ------------------------------------------------------------------------------------------
+
+
+def test_a_revoked_key_is_refused_at_once(door: Door) -> None:
+    made = door.call("POST", "/keys", {"label": "laptop"}).json()
+    assert door.call("GET", "/me", key=made["key"]).json()["name"] == "ann"
+    assert door.call("DELETE", f"/keys/{made['id']}").status_code == 204
+    answer = door.call("GET", "/me", key=made["key"])
+    assert (answer.status_code, answer.json()["code"]) == (401, "not_signed_in")
+
+
+def test_a_role_taken_away_is_gone_at_once(door: Door) -> None:
+    key = door.user("eve", ann="viewer")
+    run = door.launch()
+    assert door.call("GET", f"/runs/{run['id']}", key=key).status_code == 200
+    door.call("DELETE", "/entities/ann/members/eve")
+    assert door.call("GET", f"/runs/{run['id']}", key=key).status_code == 404
+
+
+def test_a_key_is_shown_once(door: Door) -> None:
+    made = door.call("POST", "/keys", {"label": "laptop"}).json()
+    assert made["key"] not in door.call("GET", "/keys").text
+    assert made["key"] not in door.call("GET", "/audit").text
+
+
+def test_a_key_that_expires_expires(door: Door) -> None:
+    made = door.call("POST", "/keys", {"label": "laptop", "days": 1}).json()
+    door.clock.advance(timedelta(days=1, seconds=1))
+    assert door.call("GET", "/me", key=made["key"]).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Bearer",
+        "Bearer ",
+        "Bearer nonsense",
+        "Basic ???",
+        "Basic bm9wZQ==",
+        "Digest x",
+        "Bearer mr-x-1-y",
+        "\xff",
+    ],
+)
+def test_a_header_that_is_no_key_is_401(door: Door, header: str) -> None:
+    answer = door.call(
+        "GET", "/runs", key=None, headers={"Authorization": header.encode("latin-1").decode("latin-1")}
+    )
+    assert answer.status_code == 401
+
+
+def test_a_key_may_come_as_the_password_of_basic(door: Door) -> None:
+    import base64
+
+    word = base64.b64encode(f"api:{door.key}".encode()).decode()
+    assert door.call("GET", "/me", key=None, headers={"Authorization": f"Basic {word}"}).status_code == 200
+
+
+def test_a_server_with_a_local_user_still_wants_a_key_from_elsewhere(tmp_path: Path) -> None:
+    for door in open_door(tmp_path, local_user="ann"):
+        # The connection of a test is no TCP connection of this machine: nobody can tell whose it is.
+        assert door.call("GET", "/me", key=None).status_code == 401
+
+
+# --- a run's own token -----------------------------------------------------------------------------
+
+
+def test_a_run_token_opens_that_run_and_nothing_else(door: Door) -> None:
+    first = door.launch()
+    other = door.launch()
+    agent = door.agent()
+    claims = {claim["run"]["id"]: claim for claim in agent.poll()["claims"]}
+    token = claims[first["id"]]["token"]
+    me = door.call("GET", "/me", key=token).json()
+    assert (me["kind"], me["name"]) == (KeyKind.RUN, f"run/{first['id']}")
+    for method, route in routes(door):
+        if route.path in OPEN or route.name in ("get_me", "follow_events"):
+            continue
+        about_a_run = "{run_id}" in route.path
+        answer = door.call(
+            method, filled(route, run_id=other["id"], agent_id=agent.id), BODIES.get(route.name), key=token
+        )
+        assert answer.status_code in ((403, 404) if about_a_run else (403,)), (route.name, answer.text)
+    for path in ("", "/events", "/why", "/logs", "/replicas", "/manifest"):
+        assert door.call("GET", f"/runs/{first['id']}{path}", key=token).status_code == 200
+    assert door.call("DELETE", f"/runs/{first['id']}", key=token).status_code == 403
+    assert door.call("POST", f"/runs/{first['id']}/stop", key=token).json()["state"] == "stopping"
+    agent.report(claims[first["id"]], replica("stopped"))
+    assert door.call("GET", f"/runs/{first['id']}", key=token).status_code == 401
+    assert agent.poll(held(claims[other["id"]]))["drops"] == []
+
+
+def test_an_agent_key_serves_one_entity_and_launches_nothing(door: Door) -> None:
+    made = door.call("POST", "/keys", {"label": "node-7", "kind": "agent"}).json()
+    key = made["key"]
+    agent = door.agent(key=key)
+    run = door.launch()
+    claim = agent.claim()
+    assert claim["run"]["id"] == run["id"]
+    assert agent.report(claim, replica("succeeded")) == []
+    refused = [
+        ("POST", "/launches", {"command": ["true"]}),
+        ("POST", "/keys", {"label": "more"}),
+        ("POST", "/entities", {"name": "team"}),
+        ("POST", "/users", {"name": "friend"}),
+        ("DELETE", f"/runs/{run['id']}", None),
+        ("POST", "/queues/local/pause", None),
+        ("DELETE", "/agents/a1", None),
+    ]
+    for method, path, body in refused:
+        assert door.call(method, path, body, key=key).status_code == 403, path

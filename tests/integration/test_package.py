@@ -1,0 +1,44 @@
+"""What users install: everything that is needed is in the wheel, and importing it costs little."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_wheel_carries_scripts_migrations_and_types(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "muster/py.typed",
+        "muster/engine/launcher.sh",
+        "muster/engine/process/shim.sh",
+        "muster/store/migrations/env.py",
+        "muster/store/migrations/versions/0001_first.py",
+    } <= names
+    assert not [name for name in names if name.startswith(("tests/", "examples/"))]
+
+
+def test_importing_muster_loads_next_to_nothing() -> None:
+    script = "import sys, muster; print(*sorted(name for name in sys.modules if '.' not in name))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    heavy = {"httpx", "pydantic", "fastapi", "sqlalchemy", "typer", "rich", "asyncio", "psutil"}
+    assert heavy.isdisjoint(loaded)
+
+
+def test_an_agent_loads_no_server_and_a_server_no_agent() -> None:
+    agent = "import sys, muster.agent.agent, muster.engine.process.engine; print(*sys.modules)"
+    server = "import sys, muster.server.serve; print(*sys.modules)"
+    for script, absent in ((agent, {"fastapi", "sqlalchemy"}), (server, {"psutil", "pynvml", "muster.agent"})):
+        loaded = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout.split()
+        assert absent.isdisjoint(loaded), absent & set(loaded)

@@ -1,0 +1,50 @@
+"""Shell completion with the lazy root, and without a server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from muster.cli import root
+
+
+def complete(words: str, **env: str) -> tuple[list[str], str]:
+    settings = {"_MUSTER_COMPLETE": "complete_bash", "COMP_WORDS": words, "MUSTER_URL": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-m", "muster.cli"],
+        env={**os.environ, **settings, "COMP_CWORD": str(len(words.split(" ")) - 1), **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("muster r", ["run"]),
+        ("muster ", list(root.GROUPS)),
+        ("muster run st", ["stop"]),
+        ("muster entity member ", ["add", "remove"]),
+        ("muster run list --st", ["--state"]),
+        ("muster run list --state s", ["starting", "stopping", "succeeded", "stopped"]),
+    ],
+)
+def test_commands_and_options_are_completed(words: str, completed: list[str]) -> None:
+    assert complete(words) == (completed, "")
+
+
+@pytest.mark.parametrize("words", ["muster run show ", "muster launch -q "])
+def test_without_a_server_completion_is_silent(words: str) -> None:
+    assert complete(words) == ([], "")
+
+
+def test_the_script_for_bash_can_be_shown() -> None:
+    env = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    words = [sys.executable, "-m", "muster.cli", "--show-completion", "bash"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert "complete -o default -F _muster_completion muster" in done.stdout

@@ -1,0 +1,124 @@
+"""What `muster launch` refuses before anything is sent, and what it would send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.cli import submit
+from muster.cli.main import main
+from muster.cli.order import Order
+from muster.client.settings import ClientSettings
+from muster.domain.run import Priority
+from muster.wire.runs import LaunchRequest
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Here is a folder with a script; no server answers."""
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MUSTER_URL", "http://127.0.0.1:9")
+    return tmp_path
+
+
+def request_of(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> LaunchRequest:
+    """What would be sent for this command line."""
+    orders: list[Order] = []
+
+    async def keep(order: Order, **_: Any) -> None:
+        orders.append(order)
+
+    monkeypatch.setattr(submit, "launch", keep)
+    assert main(["launch", *arguments]) == 0
+    return orders[0].request(ClientSettings(url="http://x", entity="team", project="vision"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "advice"),
+    [
+        ([".", "train.py"], "'train.py' stands where no word", "muster launch . -- train.py"),
+        ([".", "train.py", "--epochs", "3"], "No such option: --epochs", "behind `--`"),
+        (["train.py"], "'train.py' is a file", "muster launch . -- train.py"),
+        (["train.py", "--", "x"], "'train.py' is a file", "muster launch . -- train.py"),
+        (["nowhere", "--", "train.py"], "There is no folder 'nowhere'", "folder of your code"),
+        (["."], "There is no command to run", "behind `--`"),
+        ([".", "--"], "There is no command to run", "behind `--`"),
+        (["--"], "There is no command to run", "behind `--`"),
+        ([".", "--", " "], "There is no command to run", ""),
+        ([".", "--", "trian.py"], "There is no 'trian.py' in the folder '.'", "Did you mean 'train.py'?"),
+        ([".", "--dry-run", "--", "trian.py"], "There is no 'trian.py'", "'train.py'"),
+        (["--", "train.py"], "no folder is launched with it", "muster launch . -- train.py"),
+        (["-j", "job:v1"], "This version of Muster cannot launch a recorded job yet", ""),
+        (["-u", "https://x/y.git", "--", "a.py"], "cannot launch from a git address yet", ""),
+        (["--override", "a.b=1", "--", "ls"], "cannot override a queue's config yet", "--set"),
+        (["-d", "img", "-j", "job"], "-d and -j name different things", ""),
+        (["--gpus", "2", "--set", "gpus=3", "--", "ls"], "--gpus 2 and --set gpus=3", ""),
+        (["--set", "gpus", "--", "ls"], "--set gpus: this is not NAME=VALUE", "--set gpus=2"),
+        (["--env", "A", "--", "ls"], "--env A: this is not NAME=VALUE", "--env NAME=value"),
+        (["--config", "lr", "--", "ls"], "--config lr: this is not NAME=VALUE", "lr=0.01"),
+        (["--nodes", "0", "--", "ls"], "nodes=0 is not possible", "Use 1"),
+        (["--procs-per-node", "two", "--", "ls"], "neither a number nor `gpu`", ""),
+        (["--procs-per-node", "0", "--", "ls"], "procs_per_node=0 is not possible", ""),
+        (["--priority", "urgent", "--", "ls"], "urgent", ""),
+        (["--launcher", "mpi", "--", "ls"], "mpi", ""),
+        (["--retry", "-1", "--", "ls"], "--retry", ""),
+        (["--gpus", "two", "--", "ls"], "--gpus", ""),
+    ],
+)
+def test_what_cannot_be_right_is_refused_before_anything_is_sent(
+    arguments: list[str], told: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["launch", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("Error: ")
+    assert told in err
+    assert advice in err
+
+
+def test_everything_behind_the_dashes_is_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["train.py", "--json", "-f", "--", "--help", "-q", "x", ""]
+    request = request_of(".", "-q", "gpu", "--", *words, monkeypatch=monkeypatch)
+    assert request.command == words
+    assert request.queue == "gpu"
+
+
+def test_a_bare_command_needs_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_of("--", "echo", "hello", monkeypatch=monkeypatch)
+    assert request.command == ["echo", "hello"]
+    assert request.training is None
+    assert (request.entity, request.project, request.queue) == ("team", "vision", "local")
+    assert (request.retry.max, request.priority) == (3, Priority.MEDIUM)
+
+
+def test_the_options_become_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = "-p nlp -e ann --name big --gpus 2 --cpus 0.5 --memory 8Gi --set zone=a --config lr=0.01"
+    more = "--config o.n=adam --env A=b=c --priority high --retry 0 --docker-image img"
+    request = request_of(*arguments.split(), *more.split(), "--", "ls", monkeypatch=monkeypatch)
+    assert (request.project, request.entity, request.name) == ("nlp", "ann", "big")
+    assert request.values == {"zone": "a", "gpus": "2", "cpus": "0.5", "memory": "8Gi"}
+    assert request.config == {"lr": 0.01, "o": {"n": "adam"}}
+    assert request.env == {"A": "b=c"}
+    assert (request.priority, request.retry.max, request.image) == (Priority.HIGH, 0, "img")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "field", "expected"),
+    [
+        ("--nodes", "2", "nodes", 2),
+        ("--procs-per-node", "4", "procs_per_node", 4),
+        ("--procs-per-node", "gpu", "procs_per_node", "gpu"),
+        ("--max-restarts", "1", "max_restarts", 1),
+        ("--launcher", "plain", "launcher", "plain"),
+        ("--rdzv-timeout", "60", "rdzv_timeout", 60),
+    ],
+)
+def test_any_training_option_makes_it_a_training(
+    option: str, value: str, field: str, expected: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of(option, value, "--", "ls", monkeypatch=monkeypatch)
+    assert request.training is not None
+    assert getattr(request.training, field) == expected

@@ -1,0 +1,103 @@
+"""Every operation of the API can be called: with `await`, without, and by typing."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from muster.cli.root import load
+from muster.client.api import AsyncClient
+from muster.client.sync import Client
+from muster.server.app import create_app
+from muster.server.context import Context, Settings
+from muster.store.database import sqlite_url
+
+#: operation → the words one types
+VERBS = {
+    "create_entity": "entity create",
+    "create_key": "key create",
+    "create_queue": "queue create",
+    "create_user": "key create",
+    "delete_agent": "agent delete",
+    "delete_queue": "queue delete",
+    "delete_run": "run delete",
+    "edit_queue": "queue edit",
+    "explain_run": "run why",
+    "follow_events": "run events",
+    "follow_logs": "run logs",
+    "get_entity": "entity show",
+    "get_manifest": "run manifest",
+    "get_me": "login",
+    "get_queue": "queue show",
+    "get_run": "run show",
+    "get_usage": "run usage",
+    "launch": "launch",
+    "list_agents": "agent list",
+    "list_audit": "entity audit",
+    "list_entities": "entity list",
+    "list_keys": "key list",
+    "list_queues": "queue list",
+    "list_replicas": "run replicas",
+    "list_run_events": "run events",
+    "list_runs": "run list",
+    "pause_queue": "queue pause",
+    "preview_launch": "launch",
+    "read_log": "run logs",
+    "remove_member": "entity member remove",
+    "resume_queue": "queue resume",
+    "revoke_key": "key revoke",
+    "set_member": "entity member add",
+    "stop_run": "run stop",
+}
+#: Spoken by agents, or by `launch` while it takes code along.
+PROTOCOL = {
+    "create_snapshot",
+    "download_snapshot",
+    "get_snapshot",
+    "leave_agent",
+    "poll_work",
+    "register_agent",
+    "send_logs",
+    "send_reports",
+    "send_usage",
+    "upload_blobs",
+}
+#: For programs: many launches at once are not typed.
+SDK_ONLY = {"launch_batch"}
+#: For monitors, which know neither the client nor the command line.
+HEALTH = {"healthz", "readyz", "metrics"}
+
+
+@pytest.fixture(scope="module")
+def operations(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    folder: Path = tmp_path_factory.mktemp("data")
+    settings = Settings(database_url=sqlite_url(folder / "muster.db"), data_dir=folder)
+    context = Context.open(settings)
+    document = create_app(context).openapi()
+    context.db.close()
+    paths: dict[str, dict[str, Any]] = document["paths"]
+    return {operation["operationId"] for path in paths.values() for operation in path.values()}
+
+
+def test_every_operation_has_a_verb(operations: set[str]) -> None:
+    assert operations == VERBS.keys() | PROTOCOL | SDK_ONLY | HEALTH
+    for words in VERBS.values():
+        name, *rest = words.split()
+        command = load(name)
+        for word in rest:
+            assert isinstance(command, TyperGroup), words
+            child = command.get_command(typer.Context(command), word)
+            assert child is not None, words
+            command = child  # type: ignore[assignment]
+
+
+def test_every_operation_is_a_method_of_both_clients(operations: set[str]) -> None:
+    for name in operations - HEALTH:
+        with_await = inspect.signature(getattr(AsyncClient, name))
+        without = inspect.signature(getattr(Client, name))
+        assert with_await.parameters == without.parameters, name
