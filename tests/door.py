@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ T = TypeVar("T")
 DEADLINE = 10.0
 URL = "http://127.0.0.1:8700"
 API = "/api/v1"
+#: Paths below the API may be written without its prefix.
+_RELATIVE = re.compile(r"/(launches|runs|events|queues|agents|snapshots|me|keys|users|entities|audit)(/|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +86,7 @@ class Door:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=URL) as client:
             return await client.request(
                 method,
-                path if path.startswith(("/api", "/healthz", "/readyz", "/metrics")) else API + path,
+                API + path if _RELATIVE.match(path) else path,
                 json=body if content is None else None,
                 content=content,
                 params=params,

@@ -132,8 +132,7 @@ class Driver:
         place = await self._prepare_patiently(item)
         self._reporter.tell_wire(item, ManifestFact(manifest=dict(rendered.manifest)))
         item.shipped = dict.fromkeys(range(item.members), 0)
-        await self._submit_when_there_is_room(item, rendered, place)
-        item.submitted = True
+        item.submitted = await self._submit_when_there_is_room(item, rendered, place)
         self._shipper.wake()
 
     async def _prepare_patiently(self, item: InHand) -> Place:
@@ -148,12 +147,14 @@ class Driver:
                 await asyncio.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
 
-    async def _submit_when_there_is_room(self, item: InHand, rendered: Rendered, place: Place) -> None:
+    async def _submit_when_there_is_room(self, item: InHand, rendered: Rendered, place: Place) -> bool:
+        """False: it was asked to stop before there was room."""
         told = False
-        while True:
+        while not item.stopping:
             item.submitting = True
             try:
-                return await self._engine.submit(rendered, place)
+                await self._engine.submit(rendered, place)
+                return True
             except CannotPlace as error:
                 if not told:
                     self._reporter.tell(item, PhaseSeen(phase=Phase.PENDING, detail=error.detail))
@@ -161,6 +162,7 @@ class Driver:
             finally:
                 item.submitting = False
             await asyncio.sleep(PLACE_AGAIN)
+        return False
 
     def _could_not_start(self, item: InHand, kind: str, summary: str, hint: str) -> None:
         if item.ending:

@@ -35,6 +35,7 @@ class GroupMissing(MusterError):
     title = "Not part of this installation"
 
 
+@cache
 def load(name: str) -> Command:
     """The command or group called `name`, with all that is under it."""
     module = f"muster.cli.{name}"

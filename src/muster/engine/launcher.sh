@@ -128,30 +128,43 @@ run_torchrun() {
 }
 
 # One process of the plain mode, in a subshell of its own: runs the command, and if that fails by itself
-# names it and wakes the launcher. Once told to end (USR1: gently, USR2: at once) its status counts for nothing.
+# names it and wakes the launcher. Once told to end (USR1: gently, USR2: at once) its status counts for
+# nothing.
 run_rank() {
   LOCAL_RANK=$1
   RANK=$((NODE_RANK * NPROC_PER_NODE + LOCAL_RANK))
   export RANK LOCAL_RANK
   shift
-  told=
-  child=
+  told= child=
   trap 'told=1' TERM INT
-  trap 'told=1; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null' USR1
+  trap 'end_child' USR1
   trap 'told=1; [ -z "$child" ] || kill -KILL "$child" 2>/dev/null' USR2
   "$@" &
   child=$!
-  if [ -n "$told" ]; then kill -TERM "$child" 2>/dev/null; fi
+  if [ -n "$told" ]; then
+    pause # until the new process is the command, no longer a copy of this shell with its traps
+    kill -TERM "$child" 2>/dev/null
+  fi
   wait_for "$child"
   if [ -n "$told" ] || [ "$status" -eq 0 ]; then exit 0; fi
-  say "rank $RANK (local $LOCAL_RANK) exited with $status"
   failure=$status
-  until [ -n "$told" ]; do # more than once, as the launcher may be just about to wait
+  say "rank $RANK (local $LOCAL_RANK) exited with $failure"
+  until [ -n "$told" ]; do # again, should the launcher have been just about to wait
     kill -USR1 $$
-    sleep 1 &
-    wait $!
+    pause
   done
   exit "$failure"
+}
+
+end_child() {
+  if [ -z "$told" ] && [ -n "$child" ]; then kill -TERM "$child" 2>/dev/null; fi
+  told=1
+}
+
+# A tenth of a second, or one where sleep knows no fractions. Traps run at once.
+pause() {
+  { sleep 0.1 2>/dev/null || sleep 1; } &
+  wait $!
 }
 
 # `wait` also returns when a trap has run; the process is gone once it cannot be signalled any more.
@@ -168,12 +181,16 @@ tell_all() {
   for one in $pids; do kill "-$1" "$one" 2>/dev/null; done
 }
 
-# A process failed: the others are told to end, and made to after ten seconds.
+# A process failed: the others are told to end (again, should one have just begun), and made to after ten
+# seconds.
 end_all() {
   if [ -n "$killer" ]; then return; fi
   tell_all USR1
   (
-    trap 'kill "$sleeper" 2>/dev/null; exit 0' TERM
+    sleeper=
+    trap '[ -z "$sleeper" ] || kill "$sleeper"; exit 0' TERM
+    pause
+    tell_all USR1
     sleep 10 &
     sleeper=$!
     wait "$sleeper"
@@ -193,7 +210,7 @@ run_plain() {
     exec "$@"
   fi
   pids= killer= failed= stopped= verdict=0
-  trap 'failed=1' USR1
+  trap '' USR1 USR2 # so that a subshell does not die of one before it has set its own
   trap 'stopped=1; [ "${MUSTER_STOP:-}" = group ] || tell_all USR1' TERM INT
   local=0
   while [ "$local" -lt "$NPROC_PER_NODE" ]; do
@@ -201,6 +218,7 @@ run_plain() {
     pids="$pids $!"
     local=$((local + 1))
   done
+  trap 'failed=1' USR1
   for pid in $pids; do
     if [ -n "$failed" ]; then end_all; fi
     wait_for "$pid"

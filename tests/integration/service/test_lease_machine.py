@@ -58,6 +58,7 @@ class ModelRun:
 
     id: str
     tries: int
+    born: datetime
     state: str = "queued"  #: queued, live, or the state it ended in
     attempt: int = 0
     epoch: int = 0
@@ -140,7 +141,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(tries=st.integers(0, 2))
     def launch(self, tries: int) -> None:
         run_id = self.world.launch_one(retry=Retry(max=tries))
-        self.runs[run_id] = ModelRun(id=run_id, tries=tries)
+        self.runs[run_id] = ModelRun(id=run_id, tries=tries, born=self.world.now)
 
     @rule(target=tickets, name=st.sampled_from(sorted(PLACES)), arrives=st.booleans())
     def poll(self, name: str, arrives: bool) -> MultipleResults[Ticket]:
@@ -192,7 +193,8 @@ class LeaseMachine(RuleBasedStateMachine):
         has = sum(run.holder == name and not run.over for run in self.runs.values())
         slots = max(0, MAX_JOBS - len(worker.held)) + released - len(unheard)
         room = max(0, min(slots, MAX_JOBS - has)) if not self.paused else 0
-        for run in [run for run in self.runs.values() if run.state == "queued"][:room]:
+        waiting = [run for run in self.runs.values() if run.state == "queued"]
+        for run in sorted(waiting, key=lambda run: run.born)[:room]:
             run.attempt += 1
             run.place = PLACES[name]
             run.give(name, now + LEASE_TTL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -30,15 +30,11 @@ HEAVY = ("httpx", "fastapi", "sqlalchemy", "muster.client.api", "muster.server",
 
 
 @pytest.fixture(autouse=True)
-def _nobody_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
+def _nobody_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine without server and config: what is sent anywhere ends with status 3."""
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MUSTER_URL", "http://127.0.0.1:9")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    return
-    yield
 
 
 @pytest.mark.parametrize(
