@@ -20,7 +20,7 @@ T = TypeVar("T")
 MUSTER = (sys.executable, "-m", "muster.cli")
 
 
-def until(look: Callable[[], T], *, seconds: float = 30.0, what: str = "") -> T:
+def until(look: Callable[[], T | None], *, seconds: float = 30.0, what: str = "") -> T:
     """Wait on a condition, with a deadline; what it returned when it held."""
     deadline = time.monotonic() + seconds
     while True:

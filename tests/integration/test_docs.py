@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,11 +109,9 @@ class Reader:
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         return {**self.muster.env, "PATH": path, "NO_COLOR": "1"}
 
-    def read(self, page: Path, *, with_torch: bool) -> None:
-        todo = [
-            block for block in blocks(page) if not block.by_hand and (with_torch or not block.needs_torch)
-        ]
-        assert todo, f"{page} has no commands"
+    def read(self, page: Sequence[Block]) -> None:
+        todo = [block for block in page if not block.by_hand]
+        assert todo, "there is nothing to type"
         programs = [block for block in todo if block.kind == "python"]
         for block in todo:
             match block.kind:
@@ -179,33 +177,40 @@ class Reader:
             process.wait(30)
 
 
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
+@pytest.fixture(scope="module")
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A fresh installation for all pages: starting one a page takes longer than reading it."""
+    folder = tmp_path_factory.mktemp("docs")
     cache = os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))
     env = {"MUSTER_FAKE_GPUS": "4", "LOGNAME": "you", "USER": "you", "UV_CACHE_DIR": cache}
-    muster = Installation(tmp_path, env=env)
-    (tmp_path / "home" / "muster").symlink_to(ROOT)
-    (tmp_path / "desk").mkdir()
-    muster.start()
-    reader = Reader(muster=muster, folder=tmp_path / "desk")
+    installation = Installation(folder, env=env)
+    (folder / "home" / "muster").symlink_to(ROOT)
+    installation.start()
+    try:
+        yield installation
+    finally:
+        installation.destroy()
+
+
+@pytest.fixture
+def reader(muster: Installation, tmp_path: Path) -> Iterator[Reader]:
+    reader = Reader(muster=muster, folder=tmp_path)
     try:
         yield reader
     finally:
         reader.leave()
-        muster.destroy()
 
 
 @pytest.mark.parametrize("page", RUN)
 def test_what_a_page_says_to_type_does_what_it_says(reader: Reader, page: str) -> None:
-    reader.read(ROOT / page, with_torch=False)
+    reader.read([block for block in blocks(ROOT / page) if not block.needs_torch])
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("page", WITH_TORCH)
 def test_so_does_what_needs_torch(reader: Reader, page: str) -> None:
-    if page == "README.md":
-        reader.folder = ROOT
-    reader.read(ROOT / page, with_torch=True)
+    reader.folder = ROOT  # these blocks launch what is in examples/
+    reader.read([block for block in blocks(ROOT / page) if block.needs_torch])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

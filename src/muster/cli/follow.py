@@ -24,10 +24,11 @@ _STATE_WIDTH = 14
 
 async def follow(client: AsyncClient, run: RunModel, *, output: bool = True) -> RunModel:
     """Show all of it; returns the run as it ended."""
-    printing = [logs.follow(client, run, logs.Wanted(), json=False)] if output else []
-    ended, *_ = await asyncio.gather(_watch(client, run), *printing)
-    if ended is None:
-        return run
+    if output:
+        printing = logs.follow(client, run, logs.Wanted(), json=False)
+        ended, _ = await asyncio.gather(_watch(client, run), printing)
+    else:
+        ended = await _watch(client, run)
     why = await patiently(client.explain_run, ended.id)
     show_explanation(why, state(ended.state), say=say)
     return ended

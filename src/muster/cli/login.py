@@ -13,6 +13,7 @@ from muster.cli.options import Json
 from muster.cli.output import connect, is_somebody_there, say, show_facts, show_json
 from muster.cli.usage import BadUsage
 from muster.client.settings import ClientSettings, config_path, load, write_config
+from muster.domain.access import KeyKind
 
 if TYPE_CHECKING:
     from muster.wire.accounts import MeModel
@@ -86,7 +87,7 @@ def _show(me: MeModel, url: str, *, json: bool) -> None:
     show_facts(
         [
             ("signed in as", me.name + (" (admin of the server)" if me.server_admin else "")),
-            ("with", f"a key for {me.kind.value}s"),
+            ("key", f"of the kind {me.kind.value}" if me.kind is not KeyKind.USER else ""),
             ("roles", roles),
             ("entity", me.default_entity),
             ("server", f"{url} (version {me.server_version})"),

@@ -67,7 +67,8 @@ def show_facts(facts: Sequence[tuple[str, str | Text]]) -> None:
     given = [(name, value) for name, value in facts if value]
     width = max((len(name) for name, _ in given), default=0)
     for name, value in given:
-        show(Text(f"{name:<{width}}  ", style="dim"), value)
+        below = value.replace("\n", "\n" + " " * (width + 2)) if isinstance(value, str) else value
+        show(Text(f"{name:<{width}}  ", style="dim"), below)
 
 
 def show_json(value: BaseModel | dict[str, Any]) -> None:

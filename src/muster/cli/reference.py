@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
+from muster.cli.command import argument_name
 from muster.cli.root import GROUPS, Command, GroupMissing, load, root
 
 HEAD = """\
@@ -86,6 +87,8 @@ def _row(param: Any, ctx: Any) -> str | None:
     record = param.get_help_record(ctx)
     if record is None:
         return None
+    if isinstance(param, TyperArgument):
+        record = argument_name(param), param.help or ""
     name, text = (re.sub(r"\s+", " ", part).replace("|", "\\|") for part in record)
     return f"| `{name}` | {text} |"
 

@@ -24,7 +24,6 @@ from muster.cli.pick import pick_run, pick_runs
 from muster.cli.table import Cell, column
 from muster.cli.usage import BadUsage
 from muster.cli.words import ago, count, state, took
-from muster.domain.resources import readable_bytes
 from muster.domain.run import RunState
 
 if TYPE_CHECKING:
@@ -267,38 +266,15 @@ def manifest(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
 
 @app.command()
 def usage(run: OneRun, attempt: Attempt = None, json: Json = False) -> None:
-    """Show what a run used: CPU, memory, GPU, disk and network of each replica."""
+    """Show what each replica of a run used: CPU, memory, GPU, disk."""
+    from muster.cli.used import show_used
+
     with connect() as client:
         page = client.get_usage(pick_run(client, run).id, attempt=attempt)
     if json:
         show_json(page)
         return
-    titles = ("RANK", "CPU NOW", "CPU MAX", "MEMORY MAX", "GPU MEAN", "GPU MEMORY MAX", "READ", "WRITTEN")
-    spares = (0, 0, 4, 0, 0, 1, 2, 3)
-    columns = [column(title, right=True, spare=spare) for title, spare in zip(titles, spares, strict=True)]
-    rows: list[list[Cell]] = [[item.rank, *_usage_cells(item.values)] for item in page.items if item.at]
-    show_table(columns, rows, empty="There are no samples; the first is taken after five seconds.")
-
-
-def _usage_cells(values: dict[str, list[float | None]]) -> list[str]:
-    known = {name: [value for value in series if value is not None] for name, series in values.items()}
-
-    def cell(name: str, of: str, unit: str) -> str:
-        series = known.get(name)
-        if not series:
-            return "–"
-        number = {"now": series[-1], "max": max(series), "mean": sum(series) / len(series)}[of]
-        return readable_bytes(number) if unit == "B" else f"{number:.0f} %"
-
-    return [
-        cell("cpu", "now", "%"),
-        cell("cpu", "max", "%"),
-        cell("memory", "max", "B"),
-        cell("gpu", "mean", "%"),
-        cell("gpu_memory", "max", "B"),
-        cell("disk_read", "max", "B"),
-        cell("disk_write", "max", "B"),
-    ]
+    show_used(page.items)
 
 
 @app.command()

@@ -36,7 +36,6 @@ def create_app(context: Context) -> FastAPI:
         await context.db.write(lambda tx: sweep.give_everyone_time(tx, now=now))
         context.secret = await context.db.read(server_secret)
         context.start(_sweep_forever(context))
-        context.start(app.state.doorkeeper.forget_on_change())
         yield
         await context.close()
 

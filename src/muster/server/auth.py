@@ -33,6 +33,8 @@ class Doorkeeper:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._known: dict[str, tuple[float, Actor]] = {}
+        self._changes = 0
+        context.bus.on(KEYS, self._forget)
 
     async def admit(self, request: Request) -> Actor:
         token = _token(request)
@@ -41,21 +43,18 @@ class Doorkeeper:
         known = self._known.get(token)
         if known and time.monotonic() - known[0] < _REMEMBER:
             return known[1]
-        now = self._context.now()
+        now, changes = self._context.now(), self._changes
         actor = await self._context.db.read(lambda conn: accounts.authenticate(conn, token, now=now))
-        if actor.run_id is None:
+        if actor.run_id is None and changes == self._changes:
             if len(self._known) > 1000:
                 self._known.clear()
             self._known[token] = (time.monotonic(), actor)
         return actor
 
-    async def forget_on_change(self) -> None:
-        """Runs for as long as the server does."""
-        with self._context.bus.listen(KEYS) as changed:
-            while True:
-                await changed.wait()
-                changed.clear()
-                self._known.clear()
+    def _forget(self) -> None:
+        """Keys or roles changed. What is being looked up just now may be out of date too."""
+        self._known.clear()
+        self._changes += 1
 
     async def _local(self, request: Request) -> Actor:
         user = self._context.settings.local_user

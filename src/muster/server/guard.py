@@ -8,6 +8,7 @@ there is one, this server itself.
 from __future__ import annotations
 
 import ipaddress
+import re
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,7 +20,7 @@ from muster.server.problems import problem_response
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Uploads that are read piece by piece and have limits of their own.
-STREAMED = ("/blobs",)
+STREAMED = re.compile(r"/api/v1/snapshots/[^/]+/blobs")
 
 
 def is_loopback(host: str) -> bool:
@@ -43,7 +44,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = None if scope["path"].endswith(STREAMED) else MAX_BODY
+        limit = None if STREAMED.fullmatch(scope["path"]) else MAX_BODY
         try:
             self._check(scope)
             _check_declared_size(scope, limit)
@@ -54,16 +55,17 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        host = urlsplit(f"//{headers.get(b'host', '')}")
-        if not self._any_host and host.hostname not in self._hosts:
+        host, origin = headers.get(b"host", ""), headers.get(b"origin")
+        try:
+            called, page = urlsplit(f"//{host}"), urlsplit(origin or "")
+        except ValueError as error:
+            raise NotAllowed("Host or Origin of the request cannot be read.") from error
+        if not self._any_host and called.hostname not in self._hosts:
             raise NotAllowed(
-                f"This server does not go by the name {host.hostname!r}.",
+                f"This server does not go by the name {called.hostname!r}.",
                 hint="Call it by a name it knows, or start it with --allow-host NAME.",
             )
-        origin = headers.get(b"origin")
-        if origin is None:
-            return
-        if urlsplit(origin).netloc != host.netloc:
+        if origin is not None and page.netloc != called.netloc:
             raise NotAllowed(
                 f"Requests from pages of {origin} are not taken.", hint="Use this server's pages."
             )

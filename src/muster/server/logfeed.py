@@ -16,6 +16,7 @@ from muster.store.logs import LogKey, LogStore
 from muster.wire.runs import LogChunk
 
 CHUNK = 256 * 1024
+MAX_OFFSET = 2**62  #: no log is that long
 #: How often a follower looks again for the rest of a log whose agent ended before it sent all of it.
 PATIENCE = 10
 
@@ -51,7 +52,7 @@ class LogFeed:
             self.attempt = int(attempt)
             pairs = (place.split("=") for place in places.split(",") if place)
             self.offsets = {int(rank): int(offset) for rank, offset in pairs}
-            if self.attempt < 0 or any(min(pair) < 0 for pair in self.offsets.items()):
+            if self.attempt < 0 or any(not 0 <= n <= MAX_OFFSET for p in self.offsets.items() for n in p):
                 raise ValueError(cursor)
         except ValueError as error:
             hint = "Send the id of the last event as it came."

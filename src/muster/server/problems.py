@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -19,7 +20,7 @@ log = structlog.get_logger()
 MEDIA_TYPE = "application/problem+json"
 
 
-def problem_response(error: MusterError) -> JSONResponse:
+def problem_response(error: MusterError) -> Response:
     problem = Problem(
         title=error.title,
         status=error.status,
@@ -29,19 +30,21 @@ def problem_response(error: MusterError) -> JSONResponse:
         facts=error.facts,
     )
     headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
-    return JSONResponse(
-        problem.model_dump(), status_code=error.status, media_type=MEDIA_TYPE, headers=headers
-    )
+    # What was given may be quoted, and it need not be text that can be encoded.
+    body = json.dumps(problem.model_dump(), ensure_ascii=False).encode(errors="replace")
+    return Response(body, status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def install(app: FastAPI) -> None:
     app.add_exception_handler(MusterError, _on_muster_error)
+    app.add_exception_handler(UnicodeEncodeError, _on_half_character)
+    app.add_exception_handler(OverflowError, _on_overflow)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_surprise)
 
 
-async def _on_muster_error(request: Request, error: Exception) -> JSONResponse:
+async def _on_muster_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, MusterError):
         raise error
     if error.status >= 500:
@@ -49,7 +52,16 @@ async def _on_muster_error(request: Request, error: Exception) -> JSONResponse:
     return problem_response(error)
 
 
-async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
+async def _on_half_character(request: Request, error: Exception) -> Response:
+    """JSON can say half of a surrogate pair; no database and no process can hold it."""
+    return problem_response(BadInput("A text of the request has half a character in it (a lone surrogate)."))
+
+
+async def _on_overflow(request: Request, error: Exception) -> Response:
+    return problem_response(BadInput("A number of the request is too large to be kept."))
+
+
+async def _on_validation_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     return problem_response(_bad_input(error.errors(), request))
@@ -71,13 +83,21 @@ def _known_keys(request: Request) -> set[str]:
     """Every key that any request model of this operation knows."""
     route = request.scope.get("route")
     field = getattr(route, "body_field", None)
-    model = getattr(getattr(field, "field_info", None), "annotation", None)
-    return set(getattr(model, "model_fields", {}))
+    return _keys_of(getattr(getattr(field, "field_info", None), "annotation", None))
 
 
-async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+def _keys_of(annotation: Any) -> set[str]:
+    """The keys of a model and of the models inside it."""
+    fields = getattr(annotation, "model_fields", {})
+    inner = [field.annotation for field in fields.values()] or get_args(annotation)
+    return set(fields).union(*map(_keys_of, inner))
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
+    if isinstance(error.__cause__, MusterError):  # raised while FastAPI read the body
+        return problem_response(error.__cause__)
     problem = Problem(
         title=error.detail,
         status=error.status_code,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 EVENTS = "events"  #: some run has a new event
@@ -41,11 +41,21 @@ class Bus:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._called: dict[str, list[Callable[[], None]]] = defaultdict(list)
 
     def publish(self, topics: Iterable[str]) -> None:
-        for topic in topics:
-            for event in self._waiting.get(topic, ()):
+        """Call those who asked for it, then wake those who wait."""
+        told = set(topics)
+        for topic in told & self._called.keys():
+            for call in self._called[topic]:
+                call()
+        for topic in told & self._waiting.keys():
+            for event in self._waiting[topic]:
                 event.set()
+
+    def on(self, topic: str, call: Callable[[], None]) -> None:
+        """From now on, `call` is called when `topic` is told, before anybody wakes."""
+        self._called[topic].append(call)
 
     @contextmanager
     def listen(self, *topics: str) -> Iterator[asyncio.Event]:

@@ -68,7 +68,6 @@ def test_what_is_wrong_is_said_as_a_problem_document(
         ("/launches", {"command": ["true"], "training": {"procs_per_nodes": 1}}, "procs_per_node"),
         ("/launches/batch", {"launches": [{"command": ["true"], "quue": "local"}]}, "queue"),
         ("/queues", {"name": "q", "config": {}, "resurce": "process"}, "resource"),
-        ("/launches", {"command": ["true"], "values": {"gpu": 1}}, "gpus"),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_known_one(
@@ -76,7 +75,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
 ) -> None:
     answer = door.call("POST", path, body)
     assert answer.status_code == 422
-    assert f"Did you mean {near!r}?" in answer.json()["hint"].replace('"', "'")
+    assert answer.json()["hint"] == f"Did you mean {near!r}?"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +127,10 @@ def test_numbers_too_large_to_mean_anything_are_refused(
     door: Door, path: str, params: dict[str, str]
 ) -> None:
     run = door.launch()
+    agent = door.agent()
+    claim = agent.claim()
+    agent.report(claim, replica("running"))
+    agent.send_log(claim, 0, b"hello\n")
     answer = door.call("GET", f"/runs/{run['id']}{path}", **params)
     assert answer.status_code in (200, 404, 422), answer.text
 
@@ -136,9 +139,9 @@ def test_numbers_too_large_to_mean_anything_are_refused(
     "last", ["", "x", "1;0=x", "-1;", "1;0=-1", "1;" + "0=9" * 3, f"1;0={'9' * 400}", HUGE]
 )
 def test_a_place_in_a_log_that_is_none_is_refused_or_empty(door: Door, last: str) -> None:
-    run = door.launch()
-    door.call("POST", f"/runs/{run['id']}/stop")
-    answer = door.call("GET", f"/runs/{run['id']}/logs/stream", headers={"Last-Event-ID": last})
+    agent, claim = finished(door)
+    agent.send_log(claim, 0, b"hello\n")
+    answer = door.call("GET", f"/runs/{claim['run']['id']}/logs/stream", headers={"Last-Event-ID": last})
     assert answer.status_code in (200, 422), answer.text
 
 
@@ -241,7 +244,7 @@ def test_a_full_last_page_has_no_next(door: Door) -> None:
 def test_lists_are_narrowed(door: Door) -> None:
     door.call("POST", "/queues", {"name": "other", "config": {}}).raise_for_status()
     a = door.launch(name="alpha_1", project="p1")
-    b = door.launch(name="beta%2", queue="other")
+    b = door.launch(name="beta-2", queue="other")
     door.call("POST", f"/runs/{b['id']}/stop")
 
     def ids(**params: Any) -> list[str]:
@@ -252,7 +255,7 @@ def test_lists_are_narrowed(door: Door) -> None:
     assert ids(state="stopped") == [b["id"]]
     assert ids(state=["stopped", "queued"]) == [b["id"], a["id"]]
     assert ids(text="LPHA") == [a["id"]]
-    assert ids(text="%") == [b["id"]]
+    assert ids(text="%") == []
     assert ids(text="_") == [a["id"]]
     assert ids(text=a["id"][:6]) == [a["id"]]
     assert ids(author="nobody") == []
@@ -310,13 +313,17 @@ def test_a_run_from_launch_to_end(door: Door) -> None:
     assert door.call("GET", f"/runs/{run['id']}/why").json()["summary"].startswith("It succeeded")
 
 
+async def someone_waits(door: Door, topic: str) -> None:
+    while topic not in door.context.bus._waiting:  # noqa: ASYNC110 - there is no event for it
+        await asyncio.sleep(0)
+
+
 def test_work_is_pushed_to_an_agent_that_waits(door: Door) -> None:
     agent = door.agent()
 
     async def scene() -> list[dict[str, Any]]:
         waiting = asyncio.create_task(agent.poll_soon(wait=8))
-        while not door.context.bus._waiting:
-            await asyncio.sleep(0)
+        await someone_waits(door, f"agent:{agent.id}")
         await door.ask("POST", "/launches", {"command": ["true"]})
         claims: list[dict[str, Any]] = (await waiting)["claims"]
         return claims
@@ -331,8 +338,7 @@ def test_a_stop_is_pushed_to_the_agent_that_has_the_run(door: Door) -> None:
 
     async def scene() -> list[dict[str, Any]]:
         waiting = asyncio.create_task(agent.poll_soon(held(claim), wait=8))
-        while not door.context.bus._waiting.get(f"agent:{agent.id}"):
-            await asyncio.sleep(0)
+        await someone_waits(door, f"agent:{agent.id}")
         await door.ask("POST", f"/runs/{run['id']}/stop")
         stops: list[dict[str, Any]] = (await waiting)["stops"]
         return stops
@@ -348,8 +354,7 @@ def test_a_change_is_pushed_to_who_waits_for_it(door: Door) -> None:
         waiting = asyncio.create_task(
             door.ask("GET", f"/runs/{run['id']}", newer_than=run["version"], wait=8)
         )
-        while not door.context.bus._waiting.get(f"run:{run['id']}"):
-            await asyncio.sleep(0)
+        await someone_waits(door, f"run:{run['id']}")
         await agent.poll_soon()
         state: str = (await waiting).json()["state"]
         return state

@@ -65,7 +65,7 @@ def test_a_request_under_a_known_name_from_its_own_page_is_taken(door: Door, hea
 
 
 def test_a_server_on_a_public_address_takes_any_name_but_no_foreign_page(tmp_path: Path) -> None:
-    for door in open_door(tmp_path, host="0.0.0.0"):
+    for door in open_door(tmp_path, host="0.0.0.0"):  # noqa: S104
         assert door.call("GET", "/runs", headers={"Host": "gpu-7.lan"}).status_code == 200
         foreign = {"Host": "gpu-7.lan", "Origin": "http://evil.example.org"}
         assert door.call("GET", "/runs", headers=foreign).status_code == 403

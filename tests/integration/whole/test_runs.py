@@ -55,7 +55,7 @@ def test_a_stopped_run_says_by_whom_and_leaves_no_process(shared: Installation, 
     mark = tmp_path / "pid"
     script = f"echo $$ > {mark}; sleep 600 & setsid sleep 600 & wait"
     run = shared.launch(["sh", "-c", script])
-    pid = int(until(lambda: mark.exists() and mark.read_text().strip()))
+    pid = int(until(lambda: mark.read_text().strip() if mark.exists() else None))
     run.stop()
     assert run.wait(30) is RunState.STOPPED
     assert "stopped by" in run.why().summary
@@ -155,7 +155,8 @@ def test_gpus_are_whole_and_never_shared_and_a_wait_names_who_holds_them(shared:
     granted = [until(lambda run=run: text_of(run).strip()) for run in holders]  # type: ignore[misc]
     devices = [device for line in granted for device in line.split(",")]
     assert len(devices) == len(set(devices)) == 4
-    why = until(lambda: (w := waiting.why()).holding and w)
+    until(lambda: waiting.why().holding)
+    why = waiting.why()
     assert "2 GPUs" in why.summary
     assert {run.name for run in why.holding} >= {"first"}
     assert why.place == 1

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header
 from sqlalchemy import Connection
 
 from muster.domain.access import Actor
-from muster.domain.errors import IdempotencyMismatch
+from muster.domain.errors import IdempotencyMismatch, NotFound
 from muster.domain.run import Retry
 from muster.server.auth import Caller, Ctx
 from muster.server.context import Context
@@ -109,7 +109,10 @@ async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: 
                 f"The idempotency key {key!r} was used for another launch.", hint="Use a new key for each."
             )
         found = runs.find_many(tx.conn, kept.answer)
-        return [RunModel.of(found[run_id]) for run_id in kept.answer if run_id in found]
+        for run_id in kept.answer:
+            if run_id not in found:
+                raise NotFound("run", run_id, hint="It was launched under this key, and deleted since.")
+        return [RunModel.of(found[run_id]) for run_id in kept.answer]
 
     return await ctx.db.write(once)
 

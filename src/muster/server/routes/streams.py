@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from muster.domain.errors import NotAllowed, NotSignedIn
 from muster.server.auth import Ctx, Visitor, signed_in
 from muster.server.context import CLOSING, Context
-from muster.server.logfeed import LogFeed
+from muster.server.logfeed import MAX_OFFSET, LogFeed
 from muster.server.problems import problem_response
 from muster.server.routes.runs import cursor_number, visible_run
 from muster.service.bus import EVENTS, KEYS, log_topic, run_topic
@@ -73,9 +73,9 @@ async def read_log(
     ctx: Ctx,
     visitor: Visitor,
     run_id: str,
-    rank: Annotated[int, Query(ge=0)] = 0,
-    attempt: Annotated[int | None, Query(ge=1)] = None,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    rank: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_READ)] = 1024 * 1024,
 ) -> Response:
     """Raw bytes of one replica's output from an offset. The header `Muster-Log-Length` tells how much
