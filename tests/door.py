@@ -119,6 +119,8 @@ class Door:
         }
         task = asyncio.create_task(self.app(scope, stream.receive, stream.send))  # type: ignore[arg-type]
         try:
+            async with asyncio.timeout(DEADLINE):
+                await stream.begun.wait()
             yield stream
         finally:
             stream.gone.set()
@@ -234,6 +236,7 @@ def replica(state: str, rank: int = 0, **known: Any) -> dict[str, Any]:
 class Stream:
     """The receiving end of server-sent events."""
 
+    begun: asyncio.Event = field(default_factory=asyncio.Event)  #: the server has begun to answer
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     status: int = 0
     _asked: bool = False
@@ -250,6 +253,7 @@ class Stream:
     async def send(self, message: Mapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self.begun.set()
             return
         if message.get("body"):
             self._parts.put_nowait(message["body"])

@@ -18,6 +18,12 @@ def door(tmp_path: Path) -> Iterator[Door]:
     yield from open_door(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """For tests that leave it as it was."""
+    yield from open_door(tmp_path_factory.mktemp("shared"))
+
+
 # --- problems --------------------------------------------------------------------------------------
 
 SHAPE = {"type", "title", "status", "detail", "code", "hint", "facts"}
@@ -48,11 +54,11 @@ PROBLEMS: list[tuple[str, str, Any, int, str]] = [
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "code"), PROBLEMS)
 def test_what_is_wrong_is_said_as_a_problem_document(
-    door: Door, method: str, path: str, body: Any, status: int, code: str
+    shared: Door, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
     path, _, query = path.partition("?")
-    params = dict([query.split("=")]) if query else {}
-    answer = door.call(method, path, body, **params)
+    params: dict[str, Any] = dict([query.split("=")]) if query else {}
+    answer = shared.call(method, path, body, **params)
     problem = answer.json()
     assert (answer.status_code, problem["status"], problem["code"]) == (status, status, code)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -71,9 +77,9 @@ def test_what_is_wrong_is_said_as_a_problem_document(
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_known_one(
-    door: Door, path: str, body: Any, near: str
+    shared: Door, path: str, body: Any, near: str
 ) -> None:
-    answer = door.call("POST", path, body)
+    answer = shared.call("POST", path, body)
     assert answer.status_code == 422
     assert answer.json()["hint"] == f"Did you mean {near!r}?"
 
@@ -99,11 +105,11 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
         b'{"command": ["x"], "config": ' + b"[" * 2000 + b"]" * 2000 + b"}",
     ],
 )
-def test_a_body_that_cannot_be_used_is_the_callers_mistake(door: Door, content: bytes) -> None:
-    answer = door.call("POST", "/launches", content=content, headers={"Content-Type": "application/json"})
+def test_a_body_that_cannot_be_used_is_the_callers_mistake(shared: Door, content: bytes) -> None:
+    answer = shared.call("POST", "/launches", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code in (201, 400, 422), answer.text
     if answer.status_code == 201:
-        assert door.call("GET", f"/runs/{answer.json()['id']}").status_code == 200
+        assert shared.call("GET", f"/runs/{answer.json()['id']}").status_code == 200
 
 
 HUGE = str(2**70)
@@ -124,7 +130,7 @@ HUGE = str(2**70)
     ],
 )
 def test_numbers_too_large_to_mean_anything_are_refused(
-    door: Door, path: str, params: dict[str, str]
+    door: Door, path: str, params: dict[str, Any]
 ) -> None:
     run = door.launch()
     agent = door.agent()
@@ -223,7 +229,7 @@ def test_a_batch_is_all_or_none(door: Door) -> None:
 def test_pages_show_every_run_once_while_new_ones_come(door: Door) -> None:
     old = [door.launch(name=f"old-{i}")["id"] for i in range(25)]
     seen: list[str] = []
-    cursor: dict[str, str] = {}
+    cursor: dict[str, Any] = {}
     while True:
         page = door.call("GET", "/runs", limit=7, **cursor).json()
         seen += [run["id"] for run in page["items"]]
@@ -268,7 +274,7 @@ def test_events_are_paged_in_order(door: Door) -> None:
     claim = agent.claim()
     agent.report(claim, *[{"type": "note", "message": f"line {i}"} for i in range(20)])
     seen: list[int] = []
-    cursor: dict[str, str] = {}
+    cursor: dict[str, Any] = {}
     while True:
         page = door.call("GET", f"/runs/{run['id']}/events", limit=6, **cursor).json()
         seen += [event["seq"] for event in page["items"]]

@@ -13,9 +13,9 @@ from muster.server import guard
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    yield from open_door(tmp_path, allowed_hosts=frozenset({"lab.example.org"}))
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    yield from open_door(tmp_path_factory.mktemp("door"), allowed_hosts=frozenset({"lab.example.org"}))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -81,13 +81,20 @@ async def in_pieces(size: int) -> AsyncIterator[bytes]:
     yield b'"}'
 
 
-@pytest.mark.parametrize("path", ["/keys", "/launches", "/agents/blobs", "/queues/blobs"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/keys"),
+        ("POST", "/launches"),
+        ("PATCH", "/queues/blobs"),
+        ("PUT", "/entities/ann/members/blobs"),
+    ],
+)
 @pytest.mark.parametrize("key", ["", None])
 def test_a_body_over_the_limit_is_refused(
-    door: Door, monkeypatch: pytest.MonkeyPatch, path: str, key: str | None
+    door: Door, monkeypatch: pytest.MonkeyPatch, method: str, path: str, key: str | None
 ) -> None:
     monkeypatch.setattr(guard, "MAX_BODY", BIG)
-    method = "PATCH" if path == "/queues/blobs" else "POST"
     declared = door.call(method, path, content=b"x" * (BIG + 1), key=key)
     in_parts = door.call(method, path, content=in_pieces(BIG + 1000), key=key)
     for answer in (declared, in_parts):

@@ -5,22 +5,31 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from muster.cli import root
+from muster.cli.main import main
+
+Complete = Callable[[str], tuple[list[str], str]]
 
 
-def complete(words: str, **env: str) -> tuple[list[str], str]:
-    settings = {"_MUSTER_COMPLETE": "complete_bash", "COMP_WORDS": words, "MUSTER_URL": "http://127.0.0.1:9"}
-    done = subprocess.run(
-        [sys.executable, "-m", "muster.cli"],
-        env={**os.environ, **settings, "COMP_CWORD": str(len(words.split(" ")) - 1), **env},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split(), done.stderr
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Complete:
+    """Press Tab after these words in bash; what is offered, and what is complained about."""
+
+    def press_tab(words: str) -> tuple[list[str], str]:
+        monkeypatch.setenv("_MUSTER_COMPLETE", "complete_bash")
+        monkeypatch.setenv("MUSTER_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        with pytest.raises(SystemExit):
+            main(["x"])
+        printed = capsys.readouterr()
+        return printed.out.split(), printed.err
+
+    return press_tab
 
 
 @pytest.mark.parametrize(
@@ -34,12 +43,12 @@ def complete(words: str, **env: str) -> tuple[list[str], str]:
         ("muster run list --state s", ["starting", "stopping", "succeeded", "stopped"]),
     ],
 )
-def test_commands_and_options_are_completed(words: str, completed: list[str]) -> None:
+def test_commands_and_options_are_completed(complete: Complete, words: str, completed: list[str]) -> None:
     assert complete(words) == (completed, "")
 
 
 @pytest.mark.parametrize("words", ["muster run show ", "muster launch -q "])
-def test_without_a_server_completion_is_silent(words: str) -> None:
+def test_without_a_server_completion_is_silent(complete: Complete, words: str) -> None:
     assert complete(words) == ([], "")
 
 
