@@ -37,7 +37,8 @@ def test_importing_muster_loads_next_to_nothing() -> None:
 def test_an_agent_loads_no_server_and_a_server_no_agent() -> None:
     agent = "import sys, muster.agent.agent, muster.engine.process.engine; print(*sys.modules)"
     server = "import sys, muster.server.serve; print(*sys.modules)"
-    for script, absent in ((agent, {"fastapi", "sqlalchemy"}), (server, {"psutil", "pynvml", "muster.agent"})):
+    strangers = ((agent, {"fastapi", "sqlalchemy"}), (server, {"psutil", "pynvml", "muster.agent"}))
+    for script, absent in strangers:
         loaded = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
         ).stdout.split()

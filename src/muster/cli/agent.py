@@ -27,16 +27,22 @@ app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_com
 @app.callback()
 def agent(
     ctx: typer.Context,
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="An agent.yaml.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="An agent.yaml.")
+    ] = None,
     queue: Annotated[
-        list[str] | None, typer.Option("--queue", "-q", help="Queue to serve. Repeatable.")
+        list[str] | None, typer.Option("--queue", "-q", metavar="NAME", help="Queue to serve. Repeat.")
     ] = None,
-    entity: Annotated[str | None, typer.Option("--entity", "-e", help="Whose queues.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of this agent. Default: the host's.")] = None,
+    entity: Entity = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of this agent. Default: the host's.")
+    ] = None,
     max_jobs: Annotated[
-        int | None, typer.Option(help="Runs at once; 0: what fits the machine.", min=0)
+        int | None, typer.Option(metavar="N", help="Runs at once; 0: what fits.", min=0)
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where runs' files are kept.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where runs' files are kept.")
+    ] = None,
     stop_runs: Annotated[bool, typer.Option("--stop-runs", help="Stop what runs when this stops.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
 ) -> None:
@@ -129,9 +135,14 @@ def _room(agent: AgentModel) -> str:
 
 @app.command("delete", no_args_is_help=True)
 def delete_agent(
-    name: Annotated[str, typer.Argument(help="Name of the agent.")], entity: Entity = None
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the agent.")],
+    entity: Entity = None,
+    json: Json = False,
 ) -> None:
     """Remove an agent that is gone for good."""
     with connect() as client:
         client.delete_agent(name, entity=entity or client.settings.entity)
-    say(f"Agent {name!r} is removed.")
+    if json:
+        show_json({"name": name})
+    else:
+        say(f"Agent {name!r} is removed.")

@@ -41,18 +41,15 @@ async def read(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bool
     found: list[LogChunk] = []
     lines = wanted.lines_of(run)
     for rank in range(run.nodes) if wanted.rank is None else (wanted.rank,):
-        kept = ""
-        async for chunk in _whole(client, run.id, rank, attempt):
-            if wanted.tail is not None:
-                kept = last_lines(kept + chunk.text, wanted.tail)
-            elif json:
+        if wanted.tail is None:
+            source = _whole(client, run.id, rank, attempt)
+        else:
+            source = _end(client, run.id, rank, attempt, wanted.tail)
+        async for chunk in source:
+            if json:
                 found.append(chunk)
             else:
                 _put(lines.feed(chunk))
-        if kept:
-            last = LogChunk(rank=rank, attempt=attempt, offset=0, text=kept)
-            found.append(last)
-            _put([] if json else lines.feed(last))
     _put([] if json else lines.rest())
     if json:
         show_json_items(found)
@@ -64,7 +61,8 @@ async def follow(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bo
     begun = run.started_at is not None
     met: set[tuple[int, int]] = set()
     tail = None if wanted.tail is None else TAIL_BYTES
-    async with aclosing(chunks(client, run.id, rank=wanted.rank, tail=tail)) as stream:
+    source = chunks(client, run.id, rank=wanted.rank, attempt=wanted.attempt, tail=tail)
+    async with aclosing(source) as stream:
         async for chunk in stream:
             place = (chunk.attempt, chunk.rank)
             if wanted.tail is not None and begun and place not in met:
@@ -79,7 +77,12 @@ async def follow(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bo
 
 
 async def chunks(
-    client: AsyncClient, run_id: str, *, rank: int | None = None, tail: int | None = None
+    client: AsyncClient,
+    run_id: str,
+    *,
+    rank: int | None = None,
+    attempt: int | None = None,
+    tail: int | None = None,
 ) -> AsyncGenerator[LogChunk, None]:
     """Output as it grows, also if the server goes away before the first piece came.
 
@@ -89,7 +92,7 @@ async def chunks(
     until: float | None = None
     while True:
         try:
-            async for chunk in client.follow_logs(run_id, rank=rank, tail=tail):
+            async for chunk in client.follow_logs(run_id, rank=rank, attempt=attempt, tail=tail):
                 until = 0.0
                 yield chunk
             return
@@ -108,6 +111,21 @@ async def _whole(client: AsyncClient, run_id: str, rank: int, attempt: int) -> A
         offset += len(data)
     if rest := decoder.decode(b"", final=True):
         yield LogChunk(rank=rank, attempt=attempt, offset=offset, text=rest)
+
+
+async def _end(
+    client: AsyncClient, run_id: str, rank: int, attempt: int, number: int
+) -> AsyncGenerator[LogChunk, None]:
+    """The last lines, read from the end: more and more of it until they are all there."""
+    size = TAIL_BYTES
+    while True:
+        data = await client.read_log(run_id, rank=rank, attempt=attempt, offset=-size, limit=READ)
+        if len(data) < size or data.count(b"\n") > number or size >= READ:
+            break
+        size *= 4
+    if data:
+        text = last_lines(data.decode("utf-8", "replace"), number)
+        yield LogChunk(rank=rank, attempt=attempt, offset=0, text=text)
 
 
 def last_lines(text: str, number: int) -> str:

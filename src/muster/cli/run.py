@@ -143,8 +143,6 @@ def logs(
     """Print what a run printed."""
     from muster.cli import logs as log_reader
 
-    if follow and attempt is not None:
-        raise BadUsage("--attempt is for reading, --follow is for the attempt that runs.", hint="Give one.")
     with connect() as client:
         found = pick_run(client, run)
         options = log_reader.Wanted(rank=rank, attempt=attempt, tail=tail)

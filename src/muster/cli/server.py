@@ -18,20 +18,19 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Start a server alone, or set one up.", invoke_without_command=True)
 
 DataDirOption = Annotated[
-    Path | None, typer.Option(help="Where everything is kept. Default: MUSTER_DATA_DIR.")
+    Path | None, typer.Option(metavar="FOLDER", help="Where everything is kept. Default: MUSTER_DATA_DIR.")
 ]
 
 
 @app.callback()
 def server(
     ctx: typer.Context,
-    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback demands keys.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8700,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = ("127.0.0.1"),
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65535)] = 8700,
     data_dir: DataDirOption = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name this server is called by. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A further name this server is called by. Repeat."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
 ) -> None:
@@ -69,7 +68,9 @@ def server(
 
 @app.command()
 def init(
-    user: Annotated[str | None, typer.Option(help="Name of the first user. Default: yours.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the first user. Default: yours.")
+    ] = None,
     data_dir: DataDirOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

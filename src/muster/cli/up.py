@@ -10,17 +10,20 @@ import typer
 
 from muster.client.settings import data_dir as default_data_dir
 
-app = typer.Typer(help="Start a server and a local agent on this machine.", invoke_without_command=True)
+app = typer.Typer(add_completion=False)
 
 
-@app.callback()
+@app.command()
 def up(
-    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8700,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Loopback address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65535)] = 8700,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where everything is kept. Default: MUSTER_DATA_DIR.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where everything is kept. Default: MUSTER_DATA_DIR."),
     ] = None,
-    max_jobs: Annotated[int, typer.Option(help="Runs at once; 0: what fits the machine.", min=0)] = 0,
+    max_jobs: Annotated[int, typer.Option(metavar="N", help="Runs at once; 0: what fits.", min=0)] = 0,
     stop_runs: Annotated[bool, typer.Option("--stop-runs", help="Stop what runs when this stops.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
 ) -> None:
@@ -29,7 +32,7 @@ def up(
     What runs is found again at the next start.
     """
     from muster.cli.companion import AgentProcess
-    from muster.domain.errors import BadInput
+    from muster.cli.usage import BadUsage
     from muster.logging import configure_logging
     from muster.server.context import Context, Settings
     from muster.server.guard import is_loopback
@@ -38,7 +41,7 @@ def up(
     from muster.store.database import sqlite_url
 
     if not is_loopback(host):
-        raise BadInput(
+        raise BadUsage(
             f"`muster up` signs in without a key, so it listens on this machine only, not on {host}.",
             hint=f"Use `muster server --host {host}` and `muster agent`, which demand keys.",
         )

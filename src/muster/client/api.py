@@ -6,8 +6,8 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -16,7 +16,6 @@ from muster.client.settings import ClientSettings, load
 from muster.client.transport import Transport
 from muster.domain.errors import ServerUnreachable
 from muster.domain.run import RunState
-from muster.wire import agents as agent_wire
 from muster.wire.accounts import (
     AuditModel,
     EntityModel,
@@ -43,6 +42,9 @@ from muster.wire.runs import (
     RunModel,
     UsageSeries,
 )
+
+if TYPE_CHECKING:
+    from muster.wire import agents as agent_wire
 
 M = TypeVar("M", bound=BaseModel)
 _RETRY_AFTER = (0.1, 0.5, 2.0)  #: seconds; for requests that may be sent again
@@ -168,16 +170,16 @@ class AsyncClient:
         offset: int = 0,
         limit: int = 1024 * 1024,
     ) -> bytes:
-        """Raw bytes of one replica's output from an offset; empty at the end of what is there."""
+        """Raw bytes of one replica's output from an offset (below zero: from the end); empty at its end."""
         params = {"rank": rank, "attempt": attempt, "offset": offset, "limit": limit}
         response = await self._transport.send("GET", f"/runs/{_part(run_id)}/logs", params=params)
         return response.content
 
     async def follow_logs(
-        self, run_id: str, *, rank: int | None = None, tail: int | None = None
+        self, run_id: str, *, rank: int | None = None, attempt: int | None = None, tail: int | None = None
     ) -> AsyncIterator[LogChunk]:
         """Output as it grows, until the run has ended."""
-        params = {"rank": rank, "tail": tail}
+        params = {"rank": rank, "attempt": attempt, "tail": tail}
         async for event in self._transport.events(f"/runs/{_part(run_id)}/logs/stream", params):
             if event.event == "log":
                 yield LogChunk.model_validate_json(event.data)
@@ -310,7 +312,7 @@ class AsyncClient:
 
     async def list_agents(self, *, entity: str | None = None) -> Page[agent_wire.AgentModel]:
         """The agents one may see, online or not."""
-        return await self._get("/agents", Page[agent_wire.AgentModel], entity=entity)
+        return await self._get("/agents", Page[_agents().AgentModel], entity=entity)
 
     async def delete_agent(self, name: str, *, entity: str | None = None) -> None:
         """Remove an agent that is gone for good."""
@@ -318,14 +320,14 @@ class AsyncClient:
 
     async def register_agent(self, request: agent_wire.AgentRequest) -> agent_wire.AgentModel:
         """Enter an agent."""
-        return await self._post("/agents", request, agent_wire.AgentModel, headers=_AGENT)
+        return await self._post("/agents", request, _agents().AgentModel, headers=_AGENT)
 
     async def poll_work(self, agent_id: str, request: agent_wire.PollRequest) -> agent_wire.PollAnswer:
         """Renew all leases; wait for work and commands."""
         return await self._post(
             f"/agents/{_part(agent_id)}/poll",
             request,
-            agent_wire.PollAnswer,
+            _agents().PollAnswer,
             headers=_AGENT,
             timeout=request.wait + 10,
         )
@@ -333,7 +335,7 @@ class AsyncClient:
     async def send_reports(self, agent_id: str, batch: agent_wire.ReportBatch) -> agent_wire.ReportAnswer:
         """What the agent saw."""
         return await self._post(
-            f"/agents/{_part(agent_id)}/reports", batch, agent_wire.ReportAnswer, headers=_AGENT
+            f"/agents/{_part(agent_id)}/reports", batch, _agents().ReportAnswer, headers=_AGENT
         )
 
     async def send_logs(self, agent_id: str, index: agent_wire.LogIndex, data: bytes) -> agent_wire.LogAnswer:
@@ -344,7 +346,7 @@ class AsyncClient:
             content=_body(index) + b"\n" + data,
             headers=_AGENT,
         )
-        return agent_wire.LogAnswer.model_validate_json(response.content)
+        return _agents().LogAnswer.model_validate_json(response.content)
 
     async def send_usage(self, agent_id: str, batch: agent_wire.UsageBatch) -> None:
         """Resource use of the agent's live replicas."""
@@ -392,6 +394,13 @@ class AsyncClient:
             timeout=timeout,
         )
         return model.model_validate_json(response.content)
+
+
+def _agents() -> ModuleType:
+    """The agent protocol's models, loaded when an agent speaks: a command line need not wait for them."""
+    from muster.wire import agents
+
+    return agents
 
 
 def _body(model: BaseModel) -> bytes:

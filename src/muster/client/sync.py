@@ -7,12 +7,11 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from muster.client.api import AsyncClient
 from muster.client.settings import ClientSettings
 from muster.domain.run import RunState
-from muster.wire import agents as agent_wire
 from muster.wire.accounts import (
     AuditModel,
     EntityModel,
@@ -37,6 +36,9 @@ from muster.wire.runs import (
     RunModel,
     UsageSeries,
 )
+
+if TYPE_CHECKING:
+    from muster.wire import agents as agent_wire
 
 T = TypeVar("T")
 
@@ -203,14 +205,14 @@ class Client:
         offset: int = 0,
         limit: int = 1024 * 1024,
     ) -> bytes:
-        """Raw bytes of one replica's output from an offset; empty at the end of what is there."""
+        """Raw bytes of one replica's output from an offset (below zero: from the end); empty at its end."""
         return self.wait(self._async.read_log(run_id, rank=rank, attempt=attempt, offset=offset, limit=limit))
 
     def follow_logs(
-        self, run_id: str, *, rank: int | None = None, tail: int | None = None
+        self, run_id: str, *, rank: int | None = None, attempt: int | None = None, tail: int | None = None
     ) -> Iterator[LogChunk]:
         """Output as it grows, until the run has ended."""
-        return self.iterate(self._async.follow_logs(run_id, rank=rank, tail=tail))
+        return self.iterate(self._async.follow_logs(run_id, rank=rank, attempt=attempt, tail=tail))
 
     def follow_events(self, *, run: str | None = None) -> Iterator[EventModel]:
         """Events of the runs one may see (or of one), from now on, as they happen."""

@@ -26,6 +26,7 @@ class LogView:
     """What the store says of the run just now."""
 
     state: RunState
+    over: bool  #: the last attempt that is followed has ended
     attempt: int
     replicas: Mapping[int, Mapping[int, Replica]]  #: attempt → rank → replica
 
@@ -34,6 +35,7 @@ class LogView:
 class LogFeed:
     run_id: str
     only_rank: int | None
+    only_attempt: int | None
     tail: int | None
     logs: LogStore
     attempt: int = 0
@@ -71,7 +73,9 @@ class LogFeed:
         ]
         members = attempts.replicas_of_many(conn, keys) if keys else {}
         by_attempt = {key.attempt: ranks for key, ranks in members.items()}
-        return LogView(state=head.state, attempt=head.attempt, replicas=by_attempt)
+        last = head.attempt if self.only_attempt is None else min(self.only_attempt, head.attempt)
+        over = head.state.terminal or last < head.attempt
+        return LogView(state=head.state, over=over, attempt=last, replicas=by_attempt)
 
     async def chunks(self, view: LogView) -> AsyncIterator[LogChunk]:
         """What is there now beyond what was sent. An attempt is read to its end before the next."""
@@ -84,11 +88,11 @@ class LogFeed:
                 async for chunk in self._of_replica(rank, replica):
                     self.waited = 0
                     yield chunk
-        self.waited += view.state.terminal
+        self.waited += view.over
 
     def finished(self, view: LogView) -> bool:
         """Nothing more will come."""
-        if not view.state.terminal:
+        if not view.over:
             return False
         if self.waited > PATIENCE:
             return True

@@ -103,7 +103,8 @@ def test_a_run_may_ask_about_itself_and_nothing_else(shared: Installation, tmp_p
         "        return urllib.request.urlopen(request).status\n"
         "    except urllib.error.HTTPError as error:\n"
         "        return error.code\n"
-        "print(ask('/runs/' + os.environ['MUSTER_RUN_ID']), ask('/runs'), ask('/runs/' + os.environ['OTHER']))\n"
+        "mine, other = os.environ['MUSTER_RUN_ID'], os.environ['OTHER']\n"
+        "print(ask('/runs/' + mine), ask('/runs'), ask('/runs/' + other))\n"
     )
     other = shared.launch("true")
     run = shared.launch("ask.py", path=tmp_path, env={"OTHER": other.id})

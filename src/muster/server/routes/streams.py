@@ -82,10 +82,12 @@ async def read_log(
     there is now."""
     run = await ctx.db.read(lambda conn: visible_run(conn, visitor, run_id))
     key = LogKey(run_id=run_id, attempt=attempt or max(run.head.attempt, 1), rank=rank)
-    data = await asyncio.to_thread(ctx.logs.read, key, offset, limit)
     length = await asyncio.to_thread(ctx.logs.length, key)
+    start = offset if offset >= 0 else max(0, length + offset)
+    data = await asyncio.to_thread(ctx.logs.read, key, start, limit)
     headers = {
         "Muster-Log-Length": str(length),
+        "Muster-Log-Offset": str(start),
         "Muster-Log-Attempt": str(key.attempt),
         "X-Content-Type-Options": "nosniff",
     }
@@ -103,13 +105,21 @@ async def follow_logs(
     request: Request,
     run_id: str,
     rank: Annotated[int | None, Query(ge=0)] = None,
+    attempt: Annotated[int | None, Query(ge=1, description="This attempt alone.")] = None,
     tail: Annotated[int | None, Query(ge=0, description="Start so many bytes before the end.")] = None,
     last: LastEventId = None,
 ) -> EventSourceResponse:
     """The output of all replicas (or of one) from the start, as it grows, until the run has ended.
     Ends with an event `end` that carries the run's state."""
     await ctx.db.read(lambda conn: visible_run(conn, visitor, run_id))
-    feed = LogFeed(run_id=run_id, only_rank=rank, tail=tail, logs=ctx.logs)
+    feed = LogFeed(
+        run_id=run_id,
+        only_rank=rank,
+        only_attempt=attempt,
+        tail=tail,
+        logs=ctx.logs,
+        attempt=attempt or 0,
+    )
     if last is not None:
         feed.resume(last)
     return EventSourceResponse(_log_stream(ctx, feed, request), ping=PING_SECONDS)
@@ -134,7 +144,7 @@ async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncIte
                 yield ServerSentEvent(event="end", data=f'{{"state":"{view.state.value}"}}')
                 return
             if not sent:
-                await _wait(wake, view.state.terminal)
+                await _wait(wake, view.over)
 
 
 async def _no_longer_welcome(request: Request) -> ServerSentEvent | None:
