@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
@@ -43,7 +43,7 @@ from muster.wire.runs import (
     UsageSeries,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the agent protocol is loaded when an agent speaks: a command need not wait for it
     from muster.wire import agents as agent_wire
 
 M = TypeVar("M", bound=BaseModel)
@@ -312,7 +312,9 @@ class AsyncClient:
 
     async def list_agents(self, *, entity: str | None = None) -> Page[agent_wire.AgentModel]:
         """The agents one may see, online or not."""
-        return await self._get("/agents", Page[_agents().AgentModel], entity=entity)
+        from muster.wire.agents import AgentModel
+
+        return await self._get("/agents", Page[AgentModel], entity=entity)
 
     async def delete_agent(self, name: str, *, entity: str | None = None) -> None:
         """Remove an agent that is gone for good."""
@@ -320,33 +322,39 @@ class AsyncClient:
 
     async def register_agent(self, request: agent_wire.AgentRequest) -> agent_wire.AgentModel:
         """Enter an agent."""
-        return await self._post("/agents", request, _agents().AgentModel, headers=_AGENT)
+        from muster.wire.agents import AgentModel
+
+        return await self._post("/agents", request, AgentModel, headers=_AGENT)
 
     async def poll_work(self, agent_id: str, request: agent_wire.PollRequest) -> agent_wire.PollAnswer:
         """Renew all leases; wait for work and commands."""
+        from muster.wire.agents import PollAnswer
+
         return await self._post(
             f"/agents/{_part(agent_id)}/poll",
             request,
-            _agents().PollAnswer,
+            PollAnswer,
             headers=_AGENT,
             timeout=request.wait + 10,
         )
 
     async def send_reports(self, agent_id: str, batch: agent_wire.ReportBatch) -> agent_wire.ReportAnswer:
         """What the agent saw."""
-        return await self._post(
-            f"/agents/{_part(agent_id)}/reports", batch, _agents().ReportAnswer, headers=_AGENT
-        )
+        from muster.wire.agents import ReportAnswer
+
+        return await self._post(f"/agents/{_part(agent_id)}/reports", batch, ReportAnswer, headers=_AGENT)
 
     async def send_logs(self, agent_id: str, index: agent_wire.LogIndex, data: bytes) -> agent_wire.LogAnswer:
         """Output of many replicas in one request."""
+        from muster.wire.agents import LogAnswer
+
         response = await self._transport.send(
             "POST",
             f"/agents/{_part(agent_id)}/logs",
             content=_body(index) + b"\n" + data,
             headers=_AGENT,
         )
-        return _agents().LogAnswer.model_validate_json(response.content)
+        return LogAnswer.model_validate_json(response.content)
 
     async def send_usage(self, agent_id: str, batch: agent_wire.UsageBatch) -> None:
         """Resource use of the agent's live replicas."""
@@ -394,13 +402,6 @@ class AsyncClient:
             timeout=timeout,
         )
         return model.model_validate_json(response.content)
-
-
-def _agents() -> ModuleType:
-    """The agent protocol's models, loaded when an agent speaks: a command line need not wait for them."""
-    from muster.wire import agents
-
-    return agents
 
 
 def _body(model: BaseModel) -> bytes:
