@@ -4,7 +4,8 @@ python scripts/record.py [FILE]
 
 It needs PyTorch in the package index (or uv's cache), like `make demo`. Nothing in the picture is typed by
 hand but the commands below. What would name this machine is replaced: the account, the host, the data
-directory; the hash of the Python environment is shortened so that its lines fit.
+directory; the hash of the Python environment is shortened so that its lines fit. OMP_NUM_THREADS=1 is set
+for the runs: without it torchrun prints a warning of four lines a node.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ COLUMNS, ROWS = 100, 50
 MUSTER = [sys.executable, "-m", "muster.cli"]
 SHAPE = "--nodes 2 --procs-per-node 2"
 
-#: What is typed. A `None` waits, unseen, until the run of that name has ended.
+#: What is typed; and, where there is a name, the run whose end is waited for, unseen, before the next.
 SESSION: tuple[tuple[str, str | None], ...] = (
     (f"muster launch examples/ddp {SHAPE} --follow --name ddp -- train.py", None),
     (f"muster launch examples/ddp {SHAPE} --name negative -- train.py --lr=-1", "negative"),

@@ -75,6 +75,7 @@ class Agent:
             reporter=self._reporter,
             shipper=self._shipper,
             preparer=self._preparer,
+            macros=config.macros(os.environ),
             spawn=self._spawn,
         )
         self._me: AgentModel | None = None
@@ -175,7 +176,7 @@ class Agent:
 
     def _take(self, answer: PollAnswer) -> None:
         for dropped in answer.drops:
-            self._driver.let_go(dropped.to_domain(), "stale")
+            self._let_go(dropped.to_domain(), "stale")
         for claim in answer.claims:
             self._driver.take(claim)
         for asked in answer.stops:
@@ -233,6 +234,7 @@ class Agent:
 
     def _let_go(self, key: AttemptKey, why: str) -> None:
         self._driver.let_go(key, why)
+        self._spawn(self._discard_leftovers())
 
     # leaving
 

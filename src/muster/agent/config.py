@@ -12,6 +12,7 @@ from typing import Any
 from muster.domain.errors import BadConfigFile, nearest
 
 KEYS = ("url", "entity", "queues", "max_jobs", "engine", "name", "env_allow", "data_dir")
+ENGINES = ("process",)
 #: Keys of W&B's agent that say nothing to this one: read, named in a warning, passed over.
 WANDB_KEYS = (
     "environment",
@@ -37,6 +38,10 @@ class AgentConfig:
     env_allow: tuple[str, ...] = ()  #: variables of the agent that templates may use as macros
     passed_over: tuple[str, ...] = ()  #: keys that were understood and ignored
 
+    def macros(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """What templates may use of the agent's environment."""
+        return {name: environ[name] for name in self.env_allow if name in environ}
+
     def jobs(self) -> int:
         return self.max_jobs or max(4, 2 * (os.cpu_count() or 1))
 
@@ -53,16 +58,23 @@ def parse(data: Mapping[str, Any], *, where: str, data_dir: Path) -> AgentConfig
         raise BadConfigFile(f"{where}: max_jobs is {jobs!r}.", hint="Write a number; -1 for no limit.")
     defaults = AgentConfig(data_dir=data_dir)
     return AgentConfig(
-        data_dir=Path(_text(data, "data_dir", where)).expanduser() if "data_dir" in data else data_dir,
+        data_dir=data_dir,
         url=_text(data, "url", where) or None,
         entity=_text(data, "entity", where) or None,
         queues=_texts(data, "queues", where) or defaults.queues,
         max_jobs=UNLIMITED if jobs == -1 else jobs,
-        engine=_text(data, "engine", where) or defaults.engine,
+        engine=_engine(data, where) or defaults.engine,
         name=_text(data, "name", where) or defaults.name,
         env_allow=_texts(data, "env_allow", where),
         passed_over=tuple(key for key in data if key in WANDB_KEYS),
     )
+
+
+def _engine(data: Mapping[str, Any], where: str) -> str:
+    engine = _text(data, "engine", where)
+    if engine and engine not in ENGINES:
+        raise BadConfigFile(f"{where}: there is no engine {engine!r}.", hint=f"Use {', '.join(ENGINES)}.")
+    return engine
 
 
 def _text(data: Mapping[str, Any], key: str, where: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -55,14 +55,17 @@ class Driver:
         reporter: Reporter,
         shipper: Shipper,
         preparer: Preparer,
+        macros: Mapping[str, str],
         spawn: Spawn,
     ) -> None:
+        """`macros` are those that this agent alone knows: its allow-listed environment."""
         self._engine = engine
         self._render = render
         self._ledger = ledger
         self._reporter = reporter
         self._shipper = shipper
         self._preparer = preparer
+        self._macros = macros
         self._spawn = spawn
 
     def take(self, claim: ClaimModel) -> None:
@@ -126,8 +129,7 @@ class Driver:
         claim = item.claim
         if claim.run.snapshot is not None:
             self._reporter.tell(item, PhaseSeen(phase=Phase.PREPARING))
-        work = work_of(claim)
-        rendered = self._render(work)
+        rendered = self._render(work_of(claim, macros=self._macros))
         await self._engine.check(rendered)
         place = await self._prepare_patiently(item)
         self._reporter.tell_wire(item, ManifestFact(manifest=dict(rendered.manifest)))
@@ -167,7 +169,8 @@ class Driver:
     def _could_not_start(self, item: InHand, kind: str, summary: str, hint: str) -> None:
         if item.ending:
             return
-        failure = Failure(kind=kind, summary=summary, advice=hint or advice_for(kind))
+        known = kind if advice_for(kind) else "could_not_start"
+        failure = Failure(kind=known, summary=summary, advice=hint or advice_for(known))
         self._reporter.tell(item, FailureSeen(failure=failure))
         self._finish(item, End.COULD_NOT_START, summary)
 

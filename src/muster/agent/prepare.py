@@ -11,15 +11,20 @@ from pathlib import Path
 from muster.agent.code import CodeCache
 from muster.agent.environment import EnvironmentCache
 from muster.client.api import AsyncClient
+from muster.domain.errors import BadTemplate
 from muster.domain.observation import AttemptKey
 from muster.domain.snapshot import Snapshot
+from muster.domain.template import fill_known
 from muster.engine.port import Place, Work
 from muster.wire.agents import ClaimModel
 
 
-def work_of(claim: ClaimModel) -> Work:
-    """The claimed run as an engine sees it."""
+def work_of(claim: ClaimModel, *, macros: Mapping[str, str]) -> Work:
+    """The claimed run as an engine sees it, with the agent's own macros filled."""
     run = claim.run
+    config = fill_known(claim.bound_config, macros)
+    if not isinstance(config, Mapping):
+        raise BadTemplate(f"The config of queue {run.queue!r} is not a mapping.")
     return Work(
         key=claim.key,
         run_name=run.name,
@@ -27,7 +32,7 @@ def work_of(claim: ClaimModel) -> Work:
         entity=run.entity,
         queue=run.queue,
         author=run.author,
-        config=claim.bound_config,
+        config=config,
         command=tuple(run.command),
         training=run.training.to_domain() if run.training else None,
         env=run.env,

@@ -78,19 +78,21 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
         loop.add_signal_handler(signum, stop.set)
     engine = ProcessEngine(settings.data_dir / "process")
     async with AsyncClient(settings.url) as client:
-        await Agent(settings, client, engine, render).run(
-            stop, stop_runs=stop_runs, on_ready=lambda me: say_ready()
-        )
+
+        def ready(me: AgentModel) -> None:
+            if not say_ready():
+                say(f"Agent {me.name!r} serves {', '.join(me.queues)} at {client.url}")
+
+        await Agent(settings, client, engine, render).run(stop, stop_runs=stop_runs, on_ready=ready)
 
 
 def _config(path: Path | None, data_dir: Path | None) -> AgentConfig:
-    from muster.agent.config import AgentConfig, parse
+    from muster.agent.config import parse
     from muster.cli.yamlfile import read_mapping
 
-    base = (data_dir or default_data_dir(os.environ)).expanduser().absolute()
-    if path is None:
-        return AgentConfig(data_dir=base / "agent")
-    return parse(read_mapping(path), where=str(path), data_dir=base / "agent")
+    given = read_mapping(path) if path is not None else {}
+    base = data_dir or given.get("data_dir") or default_data_dir(os.environ)
+    return parse(given, where=str(path), data_dir=Path(base).expanduser().absolute() / "agent")
 
 
 @app.command("list")
@@ -130,7 +132,8 @@ def _room(agent: AgentModel) -> str:
 
     free = agent.free or agent.total
     gpus = f"{free.gpus} of {agent.total.gpus} GPUs, " if agent.total.gpus else ""
-    return f"{gpus}{format_cpus(free.millicpus)} CPUs, {readable_bytes(free.memory)}"
+    cpus = f"{format_cpus(free.millicpus)} of {format_cpus(agent.total.millicpus)} CPUs"
+    return f"{gpus}{cpus}, {readable_bytes(free.memory)}"
 
 
 @app.command("delete", no_args_is_help=True)

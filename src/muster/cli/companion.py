@@ -75,10 +75,12 @@ class AgentProcess:
         await self._process.wait()
 
 
-def say_ready() -> None:
-    """The agent's side: tell whoever started us, if somebody wants to know."""
+def say_ready() -> bool:
+    """The agent's side: tell whoever started us. False: nobody wants to know."""
     descriptor = os.environ.pop(READY_FD, None)
-    if descriptor is not None:
-        with contextlib.suppress(OSError):
-            os.write(int(descriptor), b"1")
-            os.close(int(descriptor))
+    if descriptor is None:
+        return False
+    with contextlib.suppress(OSError):
+        os.write(int(descriptor), b"1")
+        os.close(int(descriptor))
+    return True

@@ -29,7 +29,7 @@ def launcher_env(
 
     The engine adds what only it knows, by these names or by its own that the launcher maps:
     NODE_RANK, MASTER_ADDR, MASTER_PORT; and, if it wants them, MUSTER_RUN_ID, MUSTER_ATTEMPT
-    (the rendezvous id) and MUSTER_ERROR_DIR (where the root cause is left).
+    (the rendezvous id), MUSTER_ERROR_DIR (where the root cause is left) and MUSTER_STOP.
     """
     env = {
         "MUSTER_LAUNCHER": training.launcher_for(command).value,

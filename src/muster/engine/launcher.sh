@@ -127,76 +127,65 @@ run_torchrun() {
     "--rdzv-id=${MUSTER_RUN_ID:-muster}-${MUSTER_ATTEMPT:-1}" "--max-restarts=$restarts" "$@"
 }
 
-# One process of the plain mode, in a subshell of its own: runs the command, and if that fails by itself
-# names it and wakes the launcher. Once told to end (USR1: gently, USR2: at once) its status counts for
-# nothing.
-run_rank() {
-  LOCAL_RANK=$1
-  RANK=$((NODE_RANK * NPROC_PER_NODE + LOCAL_RANK))
-  export RANK LOCAL_RANK
-  shift
-  told= child=
-  trap 'told=1' TERM INT
-  trap 'end_child' USR1
-  trap 'told=1; [ -z "$child" ] || kill -KILL "$child" 2>/dev/null' USR2
-  "$@" &
-  child=$!
-  if [ -n "$told" ]; then
-    pause # until the new process is the command, no longer a copy of this shell with its traps
-    kill -TERM "$child" 2>/dev/null
-  fi
-  wait_for "$child"
-  if [ -n "$told" ] || [ "$status" -eq 0 ]; then exit 0; fi
-  failure=$status
-  say "rank $RANK (local $LOCAL_RANK) exited with $failure"
-  until [ -n "$told" ]; do # again, should the launcher have been just about to wait
-    kill -USR1 $$
-    pause
+# Plain mode with several processes. Each tells its process id and then its status through a pipe (3) to one
+# reader, `watch_all`, which so sees them end in the order they did. Real output goes past it (4).
+
+start_all() {
+  nth=0
+  while [ "$nth" -lt "$NPROC_PER_NODE" ]; do
+    LOCAL_RANK=$nth
+    RANK=$((NODE_RANK * NPROC_PER_NODE + nth))
+    export RANK LOCAL_RANK
+    (
+      trap : TERM INT # a signal to the whole group must not keep a status from being told
+      exec 5>&2 2>/dev/null # sh's own "Terminated" is not the command's word
+      # A shell of its own, as only that can tell its process id, which the command then takes over.
+      (exec 2>&5 5>&- && exec sh -c 'echo "started $LOCAL_RANK $$" >&3 && exec "$@" 3>&-' sh "$@")
+      echo "ended $LOCAL_RANK $?" >&3
+    ) &
+    nth=$((nth + 1))
   done
-  exit "$failure"
 }
 
-end_child() {
-  if [ -z "$told" ] && [ -n "$child" ]; then kill -TERM "$child" 2>/dev/null; fi
-  told=1
-}
-
-# A tenth of a second, or one where sleep knows no fractions. Traps run at once.
-pause() {
-  { sleep 0.1 2>/dev/null || sleep 1; } &
-  wait $!
-}
-
-# `wait` also returns when a trap has run; the process is gone once it cannot be signalled any more.
-wait_for() {
-  while :; do
-    wait "$1"
-    status=$?
-    if [ "$status" -le 128 ] || ! kill -0 "$1" 2>/dev/null; then return; fi
-    if [ -n "${failed:-}" ]; then end_all; fi
+# The first to fail ends the others: at once by SIGTERM, ten seconds later by SIGKILL. Its status is ours.
+watch_all() {
+  pids= ended=0 ending= heard= killer= verdict=0
+  trap 'heard=1 ending=1; [ "${MUSTER_STOP:-}" = group ] || tell_all TERM' TERM
+  while [ "$ended" -lt "$NPROC_PER_NODE" ]; do
+    heard=
+    if ! read -r what nth value; then
+      if [ -n "$heard" ]; then continue; fi # a trap ran
+      if [ -z "$ending" ]; then say "a process of this launcher is gone without a status" && exit 1; fi
+      break
+    fi
+    case $what in
+      started) pids="$pids $value" && if [ -n "$ending" ]; then kill -TERM "$value" 2>/dev/null; fi ;;
+      ended)
+        ended=$((ended + 1))
+        if [ "$value" -eq 0 ] || [ -n "$ending" ]; then continue; fi
+        say "rank $((NODE_RANK * NPROC_PER_NODE + nth)) (local $nth) exited with $value"
+        verdict=$value ending=1
+        tell_all TERM
+        kill_later &
+        killer=$!
+        ;;
+    esac
   done
+  if [ -n "$killer" ]; then kill "$killer" 2>/dev/null; fi
+  exit "$verdict"
+}
+
+kill_later() {
+  tenths=0
+  while [ "$tenths" -lt 100 ]; do
+    if sleep 0.1 2>/dev/null; then tenths=$((tenths + 1)); else sleep 1 && tenths=$((tenths + 10)); fi
+    kill -0 $$ 2>/dev/null || exit 0 # the launcher is gone, and its processes with it
+  done
+  tell_all KILL
 }
 
 tell_all() {
-  for one in $pids; do kill "-$1" "$one" 2>/dev/null; done
-}
-
-# A process failed: the others are told to end (again, should one have just begun), and made to after ten
-# seconds.
-end_all() {
-  if [ -n "$killer" ]; then return; fi
-  tell_all USR1
-  (
-    sleeper=
-    trap '[ -z "$sleeper" ] || kill "$sleeper"; exit 0' TERM
-    pause
-    tell_all USR1
-    sleep 10 &
-    sleeper=$!
-    wait "$sleeper"
-    tell_all USR2
-  ) &
-  killer=$!
+  for pid in $pids; do kill "-$1" "$pid" 2>/dev/null; done
 }
 
 run_plain() {
@@ -209,24 +198,20 @@ run_plain() {
     export RANK LOCAL_RANK
     exec "$@"
   fi
-  pids= killer= failed= stopped= verdict=0
-  trap '' USR1 USR2 # so that a subshell does not die of one before it has set its own
-  trap 'stopped=1; [ "${MUSTER_STOP:-}" = group ] || tell_all USR1' TERM INT
-  local=0
-  while [ "$local" -lt "$NPROC_PER_NODE" ]; do
-    (run_rank "$local" "$@") &
-    pids="$pids $!"
-    local=$((local + 1))
+  watcher= stopped=
+  trap 'stopped=1; [ -z "$watcher" ] || kill -TERM "$watcher" 2>/dev/null' TERM INT
+  exec 4>&1
+  start_all "$@" 3>&1 >&4 4>&- | watch_all 4>&- &
+  watcher=$!
+  if [ -n "$stopped" ]; then kill -TERM "$watcher" 2>/dev/null; fi
+  # `wait` also returns when a trap has run; once it returned for the watcher, that cannot be signalled.
+  while :; do
+    wait "$watcher"
+    status=$?
+    if ! kill -0 "$watcher" 2>/dev/null; then break; fi
   done
-  trap 'failed=1' USR1
-  for pid in $pids; do
-    if [ -n "$failed" ]; then end_all; fi
-    wait_for "$pid"
-    if [ "$verdict" -eq 0 ]; then verdict=$status; fi
-  done
-  if [ -n "$killer" ]; then kill "$killer" 2>/dev/null; fi
   if [ -n "$stopped" ]; then exit 143; fi
-  exit "$verdict"
+  exit "$status"
 }
 
 wait_for_name

@@ -63,7 +63,7 @@ class Guard:
         if not self._any_host and called.hostname not in self._hosts:
             raise NotAllowed(
                 f"This server does not go by the name {called.hostname!r}.",
-                hint="Call it by a name it knows, or start it with --allow-host NAME.",
+                hint="Call it 127.0.0.1 or localhost; `muster server --allow-host NAME` adds a name.",
             )
         if origin is not None and page.netloc != called.netloc:
             raise NotAllowed(

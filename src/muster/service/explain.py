@@ -197,7 +197,10 @@ def _took(run: Run) -> str:
 
 
 def _span(span: timedelta) -> str:
-    seconds = max(0, int(span.total_seconds()))
+    exact = max(0.0, span.total_seconds())
+    if exact < 10:
+        return f"{exact:.1f} s"
+    seconds = int(exact)
     if seconds < 120:
         return f"{seconds} s"
     if seconds < 7200:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from muster.domain.access import Actor
+from muster.domain.failure import advice_for
 from muster.domain.observation import (
     AttemptKey,
     Fact,
@@ -193,4 +194,5 @@ def _failure(seen: Failure | None, judgement: Judgement) -> Failure | None:
         return seen
     kinds = {AttemptEnd.LOST: "lost", AttemptEnd.PREEMPTED: "preempted"}
     kind = kinds.get(judgement.end, "could_not_start") if judgement.end else "unknown"
-    return Failure(kind=kind, summary=judgement.reason or "It ended without a word about why.")
+    summary = judgement.reason or "It ended without a word about why."
+    return Failure(kind=kind, summary=summary, advice=advice_for(kind))

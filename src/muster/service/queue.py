@@ -103,7 +103,13 @@ def edit(
     checked = checked_variables(queue.engine, new_config, new_variables)
     if new_config == queue.config and checked == queue.variables:
         return queue
-    newer = replace(queue, config=new_config, variables=checked, version=queue.version + 1)
+    newer = replace(
+        queue,
+        config=new_config,
+        variables=checked,
+        version=queue.version + 1,
+        follows_inventory=queue.follows_inventory and variables is None,  # what the owner says stands
+    )
     queues.add_version(tx.conn, newer, at=now, by=actor.name)
     _audit(tx, actor, "queue.edit", newer, now)
     return newer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, insert, select, tuple_, update
+from sqlalchemy import Connection, and_, bindparam, insert, select, update
 
 from muster.domain.observation import AttemptKey, EndSeen, Failure, Phase, Replica
 from muster.domain.run import AttemptEnd
@@ -54,10 +54,16 @@ def add(conn: Connection, items: Sequence[Mapping[str, Any]]) -> None:
     conn.execute(insert(attempts), [{"report_seq": 0, "reason": "", **item} for item in items])
 
 
+# Looked up by run, sorted out by attempt here: for `(run_id, attempt) IN (…)` SQLite reads the whole table.
+_of_runs = select(attempts).where(attempts.c.run_id.in_(bindparam("run_ids", expanding=True)))
+_replicas_of_runs = select(replicas).where(replicas.c.run_id.in_(bindparam("run_ids", expanding=True)))
+
+
 def find_many(conn: Connection, keys: Iterable[AttemptKey]) -> dict[AttemptKey, Attempt]:
-    wanted = [(key.run_id, key.attempt) for key in keys]
-    rows = conn.execute(select(attempts).where(tuple_(attempts.c.run_id, attempts.c.attempt).in_(wanted)))
-    return {AttemptKey(run_id=row.run_id, attempt=row.attempt): _attempt(row) for row in rows}
+    wanted = set(keys)
+    rows = conn.execute(_of_runs, {"run_ids": [*{key.run_id for key in wanted}]})
+    found = {AttemptKey(run_id=row.run_id, attempt=row.attempt): row for row in rows}
+    return {key: _attempt(row) for key, row in found.items() if key in wanted}
 
 
 def of_run(conn: Connection, run_id: str) -> list[Attempt]:
@@ -79,12 +85,12 @@ def change(conn: Connection, key: AttemptKey, values: Mapping[str, Any]) -> None
 
 
 def replicas_of_many(conn: Connection, keys: Iterable[AttemptKey]) -> dict[AttemptKey, dict[int, Replica]]:
-    wanted = [(key.run_id, key.attempt) for key in keys]
-    rows = conn.execute(select(replicas).where(tuple_(replicas.c.run_id, replicas.c.attempt).in_(wanted)))
+    wanted = set(keys)
     found: dict[AttemptKey, dict[int, Replica]] = {}
-    for row in rows:
+    for row in conn.execute(_replicas_of_runs, {"run_ids": [*{key.run_id for key in wanted}]}):
         key = AttemptKey(run_id=row.run_id, attempt=row.attempt)
-        found.setdefault(key, {})[row.rank] = replica_from_data(row.data)
+        if key in wanted:
+            found.setdefault(key, {})[row.rank] = replica_from_data(row.data)
     return found
 
 

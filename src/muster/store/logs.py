@@ -101,6 +101,7 @@ class LogStore:
                     _, newest = _STAMP.unpack(kept.read(_STAMP.size))
                 if at_micros < newest + _STAMP_EVERY:
                     return
+            times.truncate(size - size % _STAMP.size)  # a stamp cut short by a full disk
             times.write(_STAMP.pack(offset, at_micros))
 
     def _last_segment(self, folder: Path) -> tuple[int, int] | None:

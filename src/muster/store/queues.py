@@ -37,7 +37,11 @@ def add(conn: Connection, queue: Queue) -> None:
 def add_version(conn: Connection, queue: Queue, *, at: datetime, by: str) -> None:
     """Keep the queue's changed config as its newest version."""
     _add_version(conn, queue, at=at, by=by)
-    conn.execute(update(queues).where(queues.c.id == queue.id).values(version=queue.version))
+    conn.execute(
+        update(queues)
+        .where(queues.c.id == queue.id)
+        .values(version=queue.version, follows_inventory=queue.follows_inventory)
+    )
 
 
 def _add_version(conn: Connection, queue: Queue, *, at: datetime, by: str) -> None:

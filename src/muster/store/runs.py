@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     Connection,
@@ -15,17 +15,25 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal_column,
     null,
     or_,
     select,
+    tuple_,
+    union_all,
     update,
 )
 
 from muster.domain.resources import Resources
-from muster.domain.run import ACTIVE, Priority, Run, RunHead, RunState
+from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
-from muster.store.schema import AnyRow, queues, runs
+from muster.store.schema import AnyRow, entities, queues, runs
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_MAX_BRANCHES = 64  #: entities times states that a page is put together from
 
 _HEAD = (
     runs.c.id,
@@ -61,11 +69,14 @@ _WHOLE = (
 _select_run = select(*_WHOLE).join_from(runs, queues, runs.c.queue_id == queues.c.id)
 _by_id = _select_run.where(runs.c.id == bindparam("id"))
 _heads = select(*_HEAD).where(runs.c.id.in_(bindparam("ids", expanding=True)))
+# Written as the partial indexes are, not bound: only then is it plain that they hold all such runs.
+_is_waiting = runs.c.state == literal_column("'queued'")
+_is_leased = runs.c.lease_expires_at.is_not(null())
 # Claim: the next runs of one queue that a machine of this size could ever run, in order, from an index
 # that holds only waiting ones. Without the size, runs too big for it would hide those behind them.
 waiting_in_order = (
     select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.rank, runs.c.seq)
-    .where(runs.c.queue_id == bindparam("queue_id"), runs.c.state == RunState.QUEUED.value)
+    .where(runs.c.queue_id == bindparam("queue_id"), _is_waiting)
     .where(
         runs.c.millicpus <= bindparam("millicpus"),
         runs.c.memory <= bindparam("memory"),
@@ -74,17 +85,15 @@ waiting_in_order = (
     .order_by(runs.c.rank, runs.c.seq)
     .limit(bindparam("limit"))
 )
-_live_of_agent = select(*_HEAD).where(
-    runs.c.agent_id == bindparam("agent_id"), runs.c.lease_expires_at.is_not(null())
-)
+_live_of_agent = select(*_HEAD).where(runs.c.agent_id == bindparam("agent_id"), _is_leased)
 # What the runs an agent has take of its machine.
 in_use_by_agent = select(
     func.count(), func.sum(runs.c.millicpus), func.sum(runs.c.memory), func.sum(runs.c.gpus)
-).where(runs.c.agent_id == bindparam("agent_id"), runs.c.lease_expires_at.is_not(null()))
+).where(runs.c.agent_id == bindparam("agent_id"), _is_leased)
 # Live runs whose agent let the lease run out, oldest first.
 expired_leases = (
     select(*_HEAD, runs.c.locality)
-    .where(runs.c.lease_expires_at.is_not(null()), runs.c.lease_expires_at < bindparam("before"))
+    .where(_is_leased, runs.c.lease_expires_at < bindparam("before"))
     .where(runs.c.agent_id.is_not(null()))
     .order_by(runs.c.lease_expires_at)
     .limit(bindparam("limit"))
@@ -92,13 +101,13 @@ expired_leases = (
 # Orphans that nobody has taken over since.
 forsaken_orphans = select(*_HEAD, runs.c.locality).where(
     runs.c.agent_id.is_(null()),
-    runs.c.lease_expires_at.is_not(null()),
+    _is_leased,
     runs.c.lease_expires_at < bindparam("before"),
 )
 # Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
 orphans_of_locality = select(*_HEAD).where(
     runs.c.agent_id.is_(null()),
-    runs.c.lease_expires_at.is_not(null()),
+    _is_leased,
     runs.c.locality == bindparam("locality"),
 )
 
@@ -159,15 +168,42 @@ class Filter:
     states: tuple[RunState, ...] = ()
     text: str | None = None  #: in the name, or the start of the id
 
+    @property
+    def sparse(self) -> bool:
+        """May leave few runs of many, and has an index within an entity to find them."""
+        return bool(self.project or self.author or self.states)
+
 
 def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
     """Newest first, each with its cursor."""
+    if narrow.entities is None and narrow.sparse:
+        everybody = tuple(conn.execute(select(entities.c.name).limit(_MAX_BRANCHES + 1)).scalars())
+        narrow = replace(narrow, entities=everybody if len(everybody) <= _MAX_BRANCHES else None)
     statement = page_statement(narrow, before=before, limit=limit)
     return [(row.seq, _run(row)) for row in conn.execute(statement)]
 
 
 def page_statement(narrow: Filter, *, before: int | None, limit: int) -> Select[Any]:
-    query = _narrowed(_select_run, narrow)
+    """For several entities or states, the newest of each are looked up and merged: asked for all of
+    them at once, the database would read and sort everything they have."""
+    branches = [
+        replace(narrow, entities=one, states=state)
+        for one in _each(narrow.entities, otherwise=None)
+        for state in _each(narrow.states, otherwise=())
+    ]
+    if not 1 < len(branches) <= _MAX_BRANCHES:
+        return _newest(_narrowed(_select_run, narrow), before, limit)
+    parts = [_newest(_narrowed(select(runs.c.seq), branch), before, limit).subquery() for branch in branches]
+    seqs = union_all(*(select(part.c.seq) for part in parts))
+    return _newest(_select_run.where(runs.c.seq.in_(seqs)), before, limit)
+
+
+def _each(values: tuple[T, ...] | None, *, otherwise: D) -> list[tuple[T, ...] | D]:
+    """Each of the values alone; `otherwise` stands for no values."""
+    return [(value,) for value in values] if values else [otherwise]
+
+
+def _newest(query: Select[Any], before: int | None, limit: int) -> Select[Any]:
     if before is not None:
         query = query.where(runs.c.seq < before)
     return query.order_by(runs.c.seq.desc()).limit(limit)
@@ -209,16 +245,11 @@ def waiting(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> 
 
 def ahead_of(conn: Connection, run: Run, *, limit: int) -> tuple[int, list[str]]:
     """How many waiting runs come before this one in its queue, and the first of them."""
+    own_seq = select(runs.c.seq).where(runs.c.id == run.id).scalar_subquery()
     before = and_(
         runs.c.queue_id == run.head.queue_id,
-        runs.c.state == RunState.QUEUED.value,
-        or_(
-            runs.c.rank < run.rank,
-            and_(
-                runs.c.rank == run.rank,
-                runs.c.seq < select(runs.c.seq).where(runs.c.id == run.id).scalar_subquery(),
-            ),
-        ),
+        _is_waiting,
+        tuple_(runs.c.rank, runs.c.seq) < tuple_(run.rank, own_seq),
     )
     count = conn.execute(select(func.count()).select_from(runs).where(before)).scalar_one()
     first = conn.execute(select(runs.c.id).where(before).order_by(runs.c.rank, runs.c.seq).limit(limit))
@@ -227,13 +258,8 @@ def ahead_of(conn: Connection, run: Run, *, limit: int) -> tuple[int, list[str]]
 
 def live_in_queue(conn: Connection, queue_id: str) -> list[Run]:
     """Runs of the queue that an agent has now."""
-    states = [state.value for state in ACTIVE]
-    rows = conn.execute(
-        _select_run.where(runs.c.queue_id == queue_id, runs.c.lease_expires_at.is_not(null()))
-        .where(runs.c.state.in_(states))
-        .order_by(runs.c.seq)
-    )
-    return [_run(row) for row in rows]
+    rows = conn.execute(_select_run.where(runs.c.queue_id == queue_id, _is_leased))
+    return [_run(row) for row in sorted(rows, key=lambda row: int(row.seq))]
 
 
 def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
@@ -262,19 +288,13 @@ def orphans(conn: Connection, locality: str) -> list[RunHead]:
 
 
 def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:
-    conn.execute(
-        update(runs)
-        .where(runs.c.agent_id == agent_id, runs.c.lease_expires_at.is_not(null()))
-        .values(lease_expires_at=until)
-    )
+    conn.execute(update(runs).where(runs.c.agent_id == agent_id, _is_leased).values(lease_expires_at=until))
 
 
 def extend_all_leases(conn: Connection, *, until: datetime) -> None:
     """A starting server gives every agent a full time-to-live to come back."""
     conn.execute(
-        update(runs)
-        .where(runs.c.lease_expires_at.is_not(null()), runs.c.lease_expires_at < until)
-        .values(lease_expires_at=until)
+        update(runs).where(_is_leased, runs.c.lease_expires_at < until).values(lease_expires_at=until)
     )
 
 
@@ -301,12 +321,12 @@ def count_by_state(conn: Connection, queue_ids: Sequence[str]) -> dict[tuple[str
     counts: dict[tuple[str, str], int] = {}
     waits = (
         select(runs.c.queue_id, func.count())
-        .where(runs.c.state == RunState.QUEUED.value, runs.c.queue_id.in_(queue_ids))
+        .where(_is_waiting, runs.c.queue_id.in_(queue_ids))
         .group_by(runs.c.queue_id)
     )
     lives = (
         select(runs.c.queue_id, func.count())
-        .where(runs.c.lease_expires_at.is_not(null()), runs.c.queue_id.in_(queue_ids))
+        .where(_is_leased, runs.c.queue_id.in_(queue_ids))
         .group_by(runs.c.queue_id)
     )
     for queue_id, count in conn.execute(waits):
@@ -321,7 +341,7 @@ def recent_durations(conn: Connection, queue_id: str, *, limit: int) -> list[flo
     rows = conn.execute(
         select(runs.c.started_at, runs.c.ended_at)
         .where(runs.c.queue_id == queue_id, runs.c.ended_at.is_not(null()), runs.c.started_at.is_not(null()))
-        .order_by(runs.c.seq.desc())
+        .order_by(runs.c.ended_at.desc())
         .limit(limit)
     )
     return [(row.ended_at - row.started_at).total_seconds() for row in rows]

@@ -177,18 +177,34 @@ runs = Table(
     Index("ix_runs_project", "entity", "project", "seq"),
     Index("ix_runs_queue_seq", "queue_id", "seq"),
     Index("ix_runs_state_seq", "entity", "state", "seq"),
+    Index("ix_runs_author", "entity", "author", "seq"),
     Index(
         "ix_runs_waiting",
         "queue_id",
+        "state",  # always the same here, but so the index alone can count
         "rank",
         "seq",
         sqlite_where=text("state = 'queued'"),
         postgresql_where=text("state = 'queued'"),
     ),
+    Index(
+        "ix_runs_ended",
+        "queue_id",
+        "ended_at",
+        sqlite_where=text("ended_at IS NOT NULL"),
+        postgresql_where=text("ended_at IS NOT NULL"),
+    ),
     # `lease_expires_at` is null unless an agent has the run, so these hold only live runs.
     Index(
         "ix_runs_leased",
         "agent_id",
+        sqlite_where=text("lease_expires_at IS NOT NULL"),
+        postgresql_where=text("lease_expires_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_runs_live",
+        "queue_id",
+        "lease_expires_at",
         sqlite_where=text("lease_expires_at IS NOT NULL"),
         postgresql_where=text("lease_expires_at IS NOT NULL"),
     ),

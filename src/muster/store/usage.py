@@ -41,6 +41,7 @@ class UsageStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             newest = self._newest(path, file.tell())
+            file.truncate(file.tell() - file.tell() % _RECORD.size)  # a record cut short by a full disk
             for point in points:
                 if point.at > newest:
                     numbers = (math.nan if value is None else value for value in point.values)

@@ -145,6 +145,14 @@ def test_a_taken_port_and_a_taken_data_directory_are_named(muster: Installation)
     assert "Another Muster server already uses" in same.stderr
 
 
+def test_limits_that_the_owner_set_survive_a_restart(muster: Installation) -> None:
+    assert muster.client().get_queue("local").variables["gpus"]["maximum"] == 4
+    muster.muster("queue", "edit", "local", "--var", "gpus:integer:default=0,min=0,max=2", check=True)
+    muster.stop()
+    muster.start()
+    assert muster.client().get_queue("local").variables["gpus"]["maximum"] == 2
+
+
 def test_it_is_ready_within_two_seconds(tmp_path: Path) -> None:
     """Measured on a shared machine, so with room; the benchmark has the exact figure."""
     muster = Installation(tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,10 @@ from installation import Installation, text_of, until
 from muster.client.sdk import Run
 from muster.domain.errors import BadCommand, BadVariable, ImpossibleRequest, NotFound
 from muster.domain.run import RunState
+
+
+def _can_limit_memory() -> bool:
+    return any(os.access(f"/sys/fs/cgroup{place}", os.W_OK) for place in ("", "/memory", "/unified"))
 
 
 def test_a_run_goes_from_launch_to_success_and_keeps_all_of_it(shared: Installation) -> None:
@@ -49,6 +55,17 @@ def test_a_command_that_is_not_there_is_named(shared: Installation) -> None:
     assert failure is not None
     assert failure.kind == "command_not_found"
     assert "no-such-program" in failure.summary
+
+
+@pytest.mark.skipif(not _can_limit_memory(), reason="no cgroup can be made here")
+def test_a_run_over_its_memory_is_said_to_be_so(shared: Installation) -> None:
+    grow = "x = []\nwhile True: x.append(bytearray(10**7))"
+    run = shared.launch([sys.executable, "-c", grow], values={"memory": "100Mi"})
+    assert run.wait(60) is RunState.FAILED
+    failure = run.why().failure
+    assert failure is not None
+    assert failure.kind == "out_of_memory"
+    assert "probably" not in failure.summary
 
 
 def test_a_stopped_run_says_by_whom_and_leaves_no_process(shared: Installation, tmp_path: Path) -> None:

@@ -81,7 +81,6 @@ def test_alone_it_shows_all_groups_in_order(capsys: pytest.CaptureFixture[str]) 
         (["run", "show", "a", "b"], "unexpected extra argument"),
         (["run", "list", "--limit", "0"], "--limit"),
         (["run", "list", "--mine", "--author", "ann"], "--mine and --author"),
-        (["run", "logs", "x", "-f", "--attempt", "2"], "--attempt is for reading"),
         (["login", "--key", "two words"], "This is not a key."),
         (["login", "not an address", "--key", "k"], "is not the address of a server"),
         (["login", "--show", "http://x"], "--show"),

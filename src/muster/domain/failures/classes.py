@@ -28,4 +28,6 @@ CLASSES: tuple[FailureClass, ...] = (
     program.UNKNOWN,
     program.ENVIRONMENT_FAILED,
     program.COULD_NOT_START,
+    program.LOST,
+    program.PREEMPTED,
 )

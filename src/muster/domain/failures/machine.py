@@ -35,10 +35,10 @@ OUT_OF_MEMORY = FailureClass(
     kind="out_of_memory",
     title="Out of memory",
     advice="Ask for more memory, such as --memory 16Gi, or use less: fewer DataLoader workers, smaller "
-    "batches, data that is read in pieces. `muster run show` has the use over time.",
+    "batches, data that is read in pieces. `muster run usage` has the use over time.",
     signs=(
         Sign(
-            reason=re.compile(r"oom.{0,2}kill|out.of.memory|memory limit", re.IGNORECASE),
+            reason=re.compile(r"oom.{0,2}kill|out.of.memory|memory limit|over its memory", re.IGNORECASE),
             says="ran out of memory: it needed more than the run may use and was killed",
         ),
         Sign(
@@ -66,8 +66,8 @@ OUT_OF_MEMORY = FailureClass(
 SHARED_MEMORY = FailureClass(
     kind="shared_memory",
     title="Out of shared memory",
-    advice="Give the run a larger /dev/shm: training.shm, such as 8Gi, in the job (it counts as memory of "
-    "the run), or use fewer DataLoader workers.",
+    advice="Use fewer DataLoader workers, or give the run a larger /dev/shm: on one's own machine with "
+    "`mount -o remount,size=16G /dev/shm`, in containers with training.shm.",
     signs=(
         Sign(
             words=words(

@@ -169,3 +169,16 @@ COULD_NOT_START = FailureClass(
     title="Could not be started",
     advice="The reason is the engine's own; `muster launch --dry-run` shows what is submitted.",
 )
+
+LOST = FailureClass(
+    kind="lost",
+    title="Lost",
+    advice="Nothing of its processes could be found any more: the machine went down, or they were killed "
+    "from outside. `muster run events` says when it was last heard of; launch it again.",
+)
+
+PREEMPTED = FailureClass(
+    kind="preempted",
+    title="Preempted",
+    advice="It had to make room too often. Give it a higher --priority or more tries (--retry).",
+)

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,11 +81,15 @@ class AttemptDir:
     @classmethod
     def all_below(cls, root: Path) -> list[AttemptKey]:
         """Every attempt of which there is a directory."""
-        return [
-            AttemptKey(run_id=path.parent.name, attempt=int(path.name))
-            for path in root.glob("runs/*/*")
-            if path.name.isdigit() and _RUN_ID.fullmatch(path.parent.name)
-        ]
+        return _keys(root.glob("runs/*/*"))
+
+    @classmethod
+    def earlier(cls, root: Path, key: AttemptKey) -> list[AttemptKey]:
+        """The earlier attempts of the same run of which there is a directory."""
+        if key.attempt == 1:
+            return []
+        found = _keys((root / "runs" / key.run_id).glob("*"))
+        return [other for other in found if other.attempt < key.attempt]
 
     def create(self, intent: Intent) -> None:
         """Make the directories and write the intent; anything older in the way goes."""
@@ -175,4 +180,12 @@ def attempts_below(root: Path) -> list[AttemptKey]:
         AttemptKey(run_id=folder.parent.name, attempt=int(folder.name))
         for folder in sorted(root.glob("runs/*/*"))
         if folder.name.isdigit()
+    ]
+
+
+def _keys(paths: Iterable[Path]) -> list[AttemptKey]:
+    return [
+        AttemptKey(run_id=path.parent.name, attempt=int(path.name))
+        for path in paths
+        if path.name.isdigit() and _RUN_ID.fullmatch(path.parent.name)
     ]

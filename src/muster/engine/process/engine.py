@@ -86,13 +86,10 @@ class ProcessEngine:
         key = rendered.key
         claim = Claim(attempt=key.attempt, epoch=place.epoch)
         async with self._locks.guard(key.run_id) as guard:
-            before = guard.recorded
             guard.claim(claim)
-            if before is not None and before.attempt == key.attempt:
-                if await self._take_over(key, claim, guard):
-                    return
-            elif before is not None:
-                await self._kill(AttemptKey(run_id=key.run_id, attempt=before.attempt), guard)
+            if await self._take_over(key, claim, guard):
+                return
+            await self._kill(AttemptDir.earlier(self._root, key), guard)
             await self._start(rendered, place, guard)
 
     def observe(self) -> AsyncIterator[Observation]:
@@ -144,7 +141,7 @@ class ProcessEngine:
     async def discard(self, key: AttemptKey) -> None:
         async with self._locks.guard(key.run_id) as guard:
             if guard.is_newest(key.attempt):
-                await self._kill(key, guard)
+                await self._kill([key], guard)
             self._remove(key, guard)
 
     def _remove(self, key: AttemptKey, guard: Guard) -> None:
@@ -205,32 +202,37 @@ class ProcessEngine:
         )
         return True
 
-    async def _kill(self, key: AttemptKey, guard: Guard) -> None:
-        """End what is left of an attempt that was given up, at once."""
-        attempt = self._watcher.get(key)
-        if attempt is not None:
-            self._watcher.drop(attempt)
-        intent = AttemptDir.of(self._root, key).intent()
-        owners = {Owner(key=key, rank=rank) for rank in range(len(intent.members) if intent else 1)}
+    async def _kill(self, keys: Sequence[AttemptKey], guard: Guard) -> None:
+        """End at once what is left of attempts that were given up, and whoever else holds the life lock."""
+        owners: set[Owner] = set()
+        groups: list[str] = []
+        for key in keys:
+            attempt = self._watcher.get(key)
+            if attempt is not None:
+                self._watcher.drop(attempt)
+            intent = AttemptDir.of(self._root, key).intent()
+            for rank, member in enumerate(intent.members if intent else ()):
+                owners.add(Owner(key=key, rank=rank))
+                groups.append(member.cgroup)
         deadline = time.monotonic() + KILL_WAIT
         while found := _processes(owners, guard):
             if time.monotonic() > deadline:
                 raise CannotPlace(
-                    f"Processes of attempt {key.attempt} of run {key.run_id} do not end.",
+                    f"Processes of an earlier attempt of run {guard.run_id} do not end.",
                     hint=f"Look at {', '.join(str(process.pid) for process in found)}.",
                 )
             for process in found:
                 proc.send(process, signal.SIGKILL)
             await asyncio.sleep(0.01)
-        for member in intent.members if intent else ():
-            if member.cgroup:
-                remove_group(Path(member.cgroup))
+        for group in filter(None, groups):
+            remove_group(Path(group))
 
 
 def _processes(owners: set[Owner], guard: Guard) -> list[Process]:
     """Those marked as these replicas', and those that hold the life lock, under whatever name they run."""
-    marked = [process for found in proc.members(owners, sessions={}).values() for process in found]
-    return marked + (proc.holders(guard.life) if guard.has_life() else [])
+    marked = proc.members(owners, sessions={}) if owners else {}
+    found = [process for processes in marked.values() for process in processes]
+    return found + (proc.holders(guard.life) if guard.has_life() else [])
 
 
 async def _find_shims(directory: AttemptDir, lives: Sequence[Live], guard: Guard) -> None:

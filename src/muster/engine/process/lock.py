@@ -52,7 +52,7 @@ class Guard:
     """
 
     def __init__(self, run_id: str, fd: int, life: Path) -> None:
-        self._run_id = run_id
+        self.run_id = run_id
         self._fd = fd
         self.life = life
         self.recorded = _parse(os.pread(fd, 64, 0))
@@ -60,7 +60,7 @@ class Guard:
     def claim(self, mine: Claim) -> None:
         """Record the claim, unless a greater one is recorded."""
         if self.recorded is not None and mine < self.recorded:
-            raise _overtaken(self._run_id, mine, self.recorded)
+            raise _overtaken(self.run_id, mine, self.recorded)
         if mine != self.recorded:
             os.pwrite(self._fd, f"{mine.attempt} {mine.epoch}\n".encode().ljust(48), 0)
             self.recorded = mine
@@ -68,7 +68,7 @@ class Guard:
     def check(self, mine: Claim) -> None:
         """Raise `Overtaken` unless the recorded claim is this one."""
         if self.recorded is not None and mine != self.recorded:
-            raise _overtaken(self._run_id, mine, self.recorded)
+            raise _overtaken(self.run_id, mine, self.recorded)
 
     def is_newest(self, attempt: int) -> bool:
         """Whether no later attempt was seen here: then the life lock is this one's."""

@@ -138,9 +138,9 @@ def members(
 
 
 def holders(path: Path) -> list[Process]:
-    """The processes that have this file open. Slow: looks at every descriptor of every process."""
+    """The other processes that have this file open. Slow: looks at every descriptor of every process."""
     found: list[Process] = []
-    for pid in all_pids():
+    for pid in set(all_pids()) - {os.getpid()}:
         with contextlib.suppress(OSError):
             links = (os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
             if str(path) in links and (process := read_process(pid)) is not None:

@@ -145,6 +145,7 @@ def _training_env(work: Work, config: ProcessConfig) -> dict[str, str]:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "${master_port}",
         "MUSTER_ERROR_DIR": "${error_dir}",
+        "MUSTER_STOP": "group",
     }
 
 

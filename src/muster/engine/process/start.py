@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from muster.domain.observation import Replica, ReplicaState
+from muster.domain.errors import LocalProblem
+from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.template import fill, find_macros
 from muster.engine.launcher import launcher_path
@@ -59,27 +60,41 @@ class Starter:
         replicas: Sequence[Mapping[str, Any]] = rendered.manifest["replicas"]
         per_node = Resources.parse(replicas[0]["resources"])
         grant = await self._placement.take(per_node, nodes=len(replicas))
+        lives: list[Live] = []
+        members: list[Member] = []
         try:
+            self._make_members(members, rendered.key, per_node, grant)
             intent = Intent(
                 epoch=place.epoch,
                 boot=self._boot,
                 at=self._clock().timestamp(),
                 stop_grace=float(rendered.manifest["stop_grace"]),
                 port=_free_port(ports) if _uses(replicas[0], "master_port") else None,
-                members=self._members(rendered, per_node, grant),
+                members=tuple(members),
             )
             directory.create(intent)
-            return intent, self._spawn_all(rendered, place, directory, intent, grant, life)
+            for rank in range(len(replicas)):
+                locks = (life, *grant.fds, *grant.node_fds[rank])
+                filled = self._fill(replicas[rank], place, directory, intent, grant)
+                lives.append(
+                    self._spawn(Owner(key=rendered.key, rank=rank), filled, directory, intent, locks)
+                )
+        except BaseException as error:
+            _undo(lives, members, directory)
+            if isinstance(error, OSError):
+                raise LocalProblem(f"The run cannot be started: {error}.") from error
+            raise
         finally:
             grant.let_go()
+        return intent, lives
 
-    def _members(self, rendered: Rendered, per_node: Resources, grant: Grant) -> tuple[Member, ...]:
-        members: list[Member] = []
+    def _make_members(
+        self, members: list[Member], key: AttemptKey, per_node: Resources, grant: Grant
+    ) -> None:
         for rank, devices in enumerate(grant.devices):
             group: Path | None = None
             if per_node.memory:
-                name = f"muster-{rendered.key.run_id}-{rendered.key.attempt}-{rank}"
-                group = self._groups.make(name, per_node.memory)
+                group = self._groups.make(f"muster-{key.run_id}-{key.attempt}-{rank}", per_node.memory)
             members.append(
                 Member(
                     devices=tuple(device.uuid for device in devices),
@@ -87,35 +102,27 @@ class Starter:
                     cgroup="" if group is None else str(group),
                 )
             )
-        return tuple(members)
 
-    def _spawn_all(
-        self, rendered: Rendered, place: Place, directory: AttemptDir, intent: Intent, grant: Grant, life: int
-    ) -> list[Live]:
-        lives: list[Live] = []
-        try:
-            for rank, member in enumerate(intent.members):
-                replica = self._fill(rendered.manifest["replicas"][rank], place, directory, intent, grant)
-                pid = spawn(
-                    directory.replica(rank),
-                    command=replica["command"],
-                    env=replica["env"],
-                    workdir=replica["workdir"],
-                    cgroup=member.cgroup,
-                    locks=(life, *grant.fds, *grant.node_fds[rank]),
-                )
-                live = watched(Owner(key=rendered.key, rank=rank), intent, node=self._host)
-                live.pid, live.pidfd, live.is_child = pid, os.pidfd_open(pid), True
-                live.seen = replace(live.seen, handle=str(pid))
-                lives.append(live)
-        except BaseException:
-            _undo(lives)
-            for member in intent.members:
-                if member.cgroup:
-                    remove_group(Path(member.cgroup))
-            directory.remove()
-            raise
-        return lives
+    def _spawn(
+        self,
+        owner: Owner,
+        replica: Mapping[str, Any],
+        directory: AttemptDir,
+        intent: Intent,
+        locks: Sequence[int],
+    ) -> Live:
+        live = watched(owner, intent, node=self._host)
+        pid = spawn(
+            directory.replica(owner.rank),
+            command=replica["command"],
+            env=replica["env"],
+            workdir=replica["workdir"],
+            cgroup=live.member.cgroup,
+            locks=locks,
+        )
+        live.pid, live.pidfd, live.is_child = pid, os.pidfd_open(pid), True
+        live.seen = replace(live.seen, handle=str(pid))
+        return live
 
     def _fill(
         self,
@@ -165,14 +172,18 @@ def _uses(replica: Mapping[str, Any], macro: str) -> bool:
     return macro in find_macros([replica["command"], replica["env"], replica["workdir"]])
 
 
-def _undo(lives: Sequence[Live]) -> None:
-    """Some member could not be started: end those that were."""
+def _undo(lives: Sequence[Live], members: Sequence[Member], directory: AttemptDir) -> None:
+    """Not all could be started: leave nothing of those that were."""
     kill_processes(lives, spare_shims=False)
     for live in lives:
         if live.pidfd is not None:
             os.waitid(os.P_PIDFD, live.pidfd, os.WEXITED | os.WNOWAIT)
         kill_processes([live], spare_shims=False)  # what it forked meanwhile
         reap(live)
+    for member in members:
+        if member.cgroup:
+            remove_group(Path(member.cgroup))
+    directory.remove()
 
 
 def _free_port(taken: Collection[int]) -> int:

@@ -75,7 +75,9 @@ async def read_log(
     run_id: str,
     rank: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
-    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
+    offset: Annotated[
+        int, Query(ge=-MAX_OFFSET, le=MAX_OFFSET, description="Below zero: so many bytes before the end.")
+    ] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_READ)] = 1024 * 1024,
 ) -> Response:
     """Raw bytes of one replica's output from an offset. The header `Muster-Log-Length` tells how much
