@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import socket
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT / ".demo"
 MUSTER = [sys.executable, "-m", "muster.cli"]
 LAUNCH = ["launch", "examples/ddp", "-q", "local", "--nodes", "2", "--procs-per-node", "2"]
 LAUNCH += ["--cpus", "0.5", "--follow", "--", "train.py", "--epochs", "3"]
@@ -46,11 +46,14 @@ def forward(stream: IO[str]) -> None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path, default=ROOT / ".demo", help="where it keeps its things")
+    data = parser.parse_args().data_dir.absolute()
     port = free_port(8700)
     url = f"http://127.0.0.1:{port}"
-    env = {**os.environ, "MUSTER_URL": url, "MUSTER_DATA_DIR": str(DATA)}
+    env = {**os.environ, "MUSTER_URL": url, "MUSTER_DATA_DIR": str(data)}
     env.pop("MUSTER_API_KEY", None)
-    print(f"Starting Muster at {url}; its files are in {DATA.name}/", flush=True)
+    print(f"Starting Muster at {url}; its files are in {data.name}/", flush=True)
     # A session of its own: Ctrl-C reaches this script, which then stops the server properly.
     server = subprocess.Popen(
         [*MUSTER, "up", "--port", str(port)],
@@ -67,7 +70,7 @@ def main() -> int:
         word = "succeeded" if verdict == 0 else "failed"
         print(f"\nThe training {word}. Muster is at {url} (API: {url}/api/docs)", flush=True)
         if sys.stdin.isatty() and sys.stdout.isatty():
-            print(f"Try: MUSTER_URL={url} MUSTER_DATA_DIR={DATA} {MUSTER[0]} -m muster.cli run list")
+            print(f"Try: MUSTER_URL={url} MUSTER_DATA_DIR={data} {MUSTER[0]} -m muster.cli run list")
             print("Ctrl-C stops it.", flush=True)
             server.wait()
         return verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,8 +18,10 @@ from fastapi import FastAPI
 from muster.server import setup
 from muster.server.app import create_app
 from muster.server.context import Context, Settings
+from muster.service.accounts import server_secret
+from muster.service.bus import KEYS
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
-from world import MACHINE, Clock, new_sqlite
+from world import DAWN, MACHINE, Clock, new_sqlite, wipe
 
 T = TypeVar("T")
 
@@ -44,12 +47,25 @@ class Door:
         self.clock = Clock()
         self.context = Context.open(settings)
         self.context.now = self.clock.now
-        setup.prepare(self.context)
-        self.key = setup.create_admin(self.context, "ann")  #: of the server's admin
+        self.key = ""  #: of the server's admin
         self.app: FastAPI = create_app(self.context)
+        self.begin_anew()
         self._runner = asyncio.Runner()
         self._life = self.app.router.lifespan_context(self.app)
         self.run(self._life.__aenter__())
+
+    def begin_anew(self) -> Door:
+        """Forget everything but `ann`, admin of the server, and her queue `local`."""
+        self.clock.at = DAWN
+        for name in ("logs", "usage", "code"):
+            shutil.rmtree(self.context.settings.data_dir / name, ignore_errors=True)
+        self.context.db.write_now(wipe)
+        setup.prepare(self.context)
+        self.key = setup.create_admin(self.context, "ann")
+        self.context.secret = self.context.db.write_now(lambda tx: server_secret(tx.conn))
+        self.context.closing = False
+        self.context.bus.publish([KEYS])
+        return self
 
     def close(self) -> None:
         self.run(self._life.__aexit__(None, None, None))

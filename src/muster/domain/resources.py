@@ -129,16 +129,18 @@ class Resources:
         return not self.short_of(room)
 
     def short_of(self, room: Resources, *, word: str = "there") -> tuple[str, ...]:
-        """What does not fit into `room`, each as a phrase such as `2 GPUs (1 there)`."""
+        """What does not fit into `room`, each as a phrase such as `2 GPUs (1 there)`.
+
+        A room may be overdrawn; whoever asks for nothing of it is not short of it.
+        """
+        gpus, millicpus, memory = max(room.gpus, 0), max(room.millicpus, 0), max(room.memory, 0)
         short: list[str] = []
-        if self.gpus > room.gpus:
-            short.append(f"{_counted(str(self.gpus), 'GPU')} ({max(room.gpus, 0)} {word})")
-        if self.millicpus > room.millicpus:
-            there = format_cpus(max(room.millicpus, 0))
-            short.append(f"{_counted(format_cpus(self.millicpus), 'CPU')} ({there} {word})")
-        if self.memory > room.memory:
-            there = readable_bytes(max(room.memory, 0))
-            short.append(f"{readable_bytes(self.memory)} of memory ({there} {word})")
+        if self.gpus > gpus:
+            short.append(f"{_counted(str(self.gpus), 'GPU')} ({gpus} {word})")
+        if self.millicpus > millicpus:
+            short.append(f"{_counted(format_cpus(self.millicpus), 'CPU')} ({format_cpus(millicpus)} {word})")
+        if self.memory > memory:
+            short.append(f"{readable_bytes(self.memory)} of memory ({readable_bytes(memory)} {word})")
         return tuple(short)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +13,20 @@ import pytest
 from door import Agent, Door, held, open_door, replica
 
 
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    yield from open_door(tmp_path_factory.mktemp("door"))
+
+
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    yield from open_door(tmp_path)
+def door(house: Door) -> Door:
+    return house.begin_anew()
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """For tests that leave it as it was."""
-    yield from open_door(tmp_path_factory.mktemp("shared"))
+def shared(house: Door) -> Door:
+    """For tests that leave it as it was; these come first."""
+    return house.begin_anew()
 
 
 # --- problems --------------------------------------------------------------------------------------
@@ -389,6 +394,51 @@ def test_ten_thousand_reports_in_one_batch(door: Door) -> None:
     answer = door.call("POST", f"/agents/{agent.id}/reports", body).raise_for_status().json()
     assert len(answer["refused"]) == 9_998
     assert door.call("GET", f"/runs/{run['id']}").json()["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"attempt": 2**70},
+        {"epoch": 2**70},
+        {"epoch": -1},
+        {"seq": 2**70},
+        {"run_id": "\x00"},
+        {"run_id": "x" * 10_000},
+        {"fact": replica("running", rank=1_000_000)},
+        {"fact": replica("running", restarts=2**70)},
+        {"fact": replica("running", reason="\ud800")},
+        {"fact": {"type": "note", "message": "\ud800"}},
+        {"fact": {"type": "manifest", "manifest": {"\ud800": 1}}},
+    ],
+    ids=str,
+)
+def test_odd_reports_do_no_harm(door: Door, odd: dict[str, Any]) -> None:
+    run = door.launch()
+    agent = door.agent()
+    claim = agent.claim()
+    report = {**held(claim), "seq": 1, "fact": replica("running"), **odd}
+    content = json.dumps({"incarnation": agent.incarnation, "reports": [report]}).encode()
+    headers = {"Content-Type": "application/json"}
+    answer = door.call("POST", f"/agents/{agent.id}/reports", content=content, headers=headers)
+    assert answer.status_code in (200, 422), answer.text
+    assert door.call("GET", f"/runs/{run['id']}").status_code == 200
+    assert door.call("GET", f"/runs/{run['id']}/replicas").status_code == 200
+    agent.seq = 10
+    assert agent.report(claim, replica("succeeded")) == []
+
+
+@pytest.mark.parametrize(
+    "odd", [{"memory": 2**2000}, {"at": "nan"}, {"attempt": 2**70}, {"cpu": -1.0}], ids=str
+)
+def test_odd_samples_do_no_harm(door: Door, odd: dict[str, Any]) -> None:
+    run = door.launch()
+    agent = door.agent()
+    agent.report(agent.claim(), replica("running"))
+    sample = {"run_id": run["id"], "attempt": 1, "rank": 0, "at": 1.0, **odd}
+    body = {"incarnation": agent.incarnation, "samples": [sample]}
+    assert door.call("POST", f"/agents/{agent.id}/usage", body).status_code in (204, 422)
+    assert door.call("GET", f"/runs/{run['id']}/usage").status_code == 200
 
 
 def test_an_agent_of_another_protocol_is_told(door: Door) -> None:

@@ -22,9 +22,14 @@ OPEN = {"/healthz", "/readyz", "/", "/api/docs"}  #: and /api/openapi.json, whic
 READS = {"GET", "HEAD"}
 
 
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    yield from open_door(tmp_path_factory.mktemp("door"))
+
+
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    yield from open_door(tmp_path)
+def door(house: Door) -> Door:
+    return house.begin_anew()
 
 
 @dataclass(frozen=True, kw_only=True)

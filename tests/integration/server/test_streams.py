@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +11,14 @@ from door import Door, StreamEvent, open_door, replica
 from muster.server.logfeed import whole_text
 
 
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    yield from open_door(tmp_path_factory.mktemp("door"))
+
+
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    yield from open_door(tmp_path)
+def door(house: Door) -> Door:
+    return house.begin_anew()
 
 
 # --- events ----------------------------------------------------------------------------------------

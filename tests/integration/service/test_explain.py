@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from muster.domain.observation import End, EndSeen, Fact, Failure, FailureSeen, Noted, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.run import LEASE_TTL, Retry
-from world import World, member, order, phase, world_with_queue
+from world import World, member, new_sqlite, open_world, order, phase
 
 UP, DONE = ReplicaState.RUNNING, ReplicaState.SUCCEEDED
 
 
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = open_world(new_sqlite(tmp_path_factory.mktemp("world")))
+    yield world
+    world.close()
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    yield from world_with_queue(tmp_path)
+def world(house: World) -> World:
+    house.begin_anew().queue()
+    return house
 
 
 def test_no_agent_serves_the_queue(world: World) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ from muster.service import code, launch, queue
 from muster.store import records
 from muster.store.database import Tx
 from muster.store.schema import attempts, events, projects, runs
-from world import MACHINE, World, member, order, world_with_queue
+from world import MACHINE, World, member, new_sqlite, open_world, order
 
 SCRIPT = b"print('hello')\n"
 CODE = Snapshot(
@@ -43,9 +42,17 @@ CODE = Snapshot(
 )
 
 
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = open_world(new_sqlite(tmp_path_factory.mktemp("world")))
+    yield world
+    world.close()
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    yield from world_with_queue(tmp_path)
+def world(house: World) -> World:
+    house.begin_anew().queue()
+    return house
 
 
 def counts(world: World) -> dict[str, int]:

@@ -6,13 +6,10 @@ the store must say what the model says; besides, what must never happen is check
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -104,14 +101,12 @@ class Ticket:
 
 
 class LeaseMachine(RuleBasedStateMachine):
-    new_url: ClassVar[Callable[[Path], str]] = staticmethod(new_sqlite)
+    world: World  #: set by the test: one database after the other
     tickets: Bundle[Ticket] = Bundle("tickets")
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="muster-machine-"))
-        self.world: World = open_world(type(self).new_url(self.folder))
-        self.queue_id = self.world.queue().id
+        self.world.begin_anew().queue()
         self.paused = False
         self.runs: dict[str, ModelRun] = {}
         self.workers: dict[str, Worker] = {}
@@ -121,10 +116,6 @@ class LeaseMachine(RuleBasedStateMachine):
         self.highest: dict[str, tuple[int, int]] = {}
         for name in PLACES:
             self.register(name)
-
-    def teardown(self) -> None:
-        self.world.close()
-        shutil.rmtree(self.folder)
 
     def register(self, name: str) -> None:
         self.workers[name] = self.world.agent(name, locality=PLACES[name], max_jobs=MAX_JOBS)
@@ -346,9 +337,16 @@ class LeaseMachine(RuleBasedStateMachine):
             self.final[run.id] = (run, head.last_event)
 
 
-def test_leases_do_what_the_model_does() -> None:
+@pytest.mark.parametrize("new_database", [new_sqlite])
+def test_leases_do_what_the_model_does(new_database: Callable[[Path], str], tmp_path: Path) -> None:
+    world = open_world(new_database(tmp_path))
+
+    class Machine(LeaseMachine):
+        pass
+
+    Machine.world = world
     run_state_machine_as_test(
-        LeaseMachine,
+        Machine,
         settings=settings(
             max_examples=40,
             stateful_step_count=40,
@@ -356,3 +354,4 @@ def test_leases_do_what_the_model_does() -> None:
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )
+    world.close()

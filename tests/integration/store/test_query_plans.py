@@ -205,7 +205,10 @@ def median_ms(work: Callable[[], object], *, times: int = 25) -> float:
 
 def test_a_claim_takes_as_long_with_many_waiting_as_with_few(crowd: Crowd) -> None:
     world = crowd.world
-    workers = {name: world.agent(name, queues=(name,), max_jobs=1000) for name in ("deep", "shallow")}
+    workers = {
+        name: world.agent(name, queues=(name,), max_jobs=1000, total=MACHINE * 1000)
+        for name in ("deep", "shallow")
+    }
 
     def claim_one(name: str) -> None:
         worker = workers[name]

@@ -246,5 +246,5 @@ async def _find_shims(directory: AttemptDir, lives: Sequence[Live], guard: Guard
             await asyncio.sleep(0.005)
         pidfd = None if shim is None else proc.open_pidfd(shim)
         if shim is not None and pidfd is not None:
-            live.pid, live.pidfd = shim.pid, pidfd
+            live.pid, live.pidfd, live.since = shim.pid, pidfd, shim.started / proc.TICKS
             live.seen = replace(live.seen, handle=str(shim.pid))

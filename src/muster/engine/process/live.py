@@ -26,7 +26,7 @@ class Live:
     owner: Owner
     member: Member
     seen: Replica  #: as last told
-    since: float  #: monotonic seconds
+    since: float  #: monotonic seconds at which it began
     pid: int | None = None  #: the shim, and the session it leads; None: it was dead before we came
     pidfd: int | None = None
     is_child: bool = False  #: ours to reap; until then its id is not given to anybody else

@@ -169,13 +169,12 @@ def is_running(process: Process | None) -> bool:
 
 
 def open_pidfd(process: Process) -> int | None:
-    """A handle on exactly this process; None if it is gone."""
+    """A handle on exactly this process; None if it is gone or a zombie."""
     try:
         fd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    now = read_process(process.pid)
-    if now is not None and now.started == process.started:
+    if is_running(process):
         return fd
     os.close(fd)
     return None

@@ -40,6 +40,7 @@ P = ParamSpec("P")
 log = logging.getLogger(__name__)
 STRAY_GRACE = 2.0  #: seconds between SIGTERM and SIGKILL for what a command left behind
 GIVE_UP = 30.0  #: seconds after SIGKILL before a stray that cannot die is left to the kernel
+JUST_BEGUN = 0.3  #: seconds in which a shim has surely become its command
 SHIM_GRACE = 1.0  #: seconds the shims get to write the status of a command that was killed
 
 
@@ -120,8 +121,7 @@ class Watcher:
             kill_at = self._clock().timestamp() + attempt.intent.stop_grace
             attempt.stop = Stop(reason=reason, rank=because, kill_at=kill_at)
             attempt.directory.write_stop(attempt.stop)
-            for live in attempt.running():
-                terminate_group(live, attempt.directory.shim(live.rank))
+            self._terminate(attempt, attempt.running())
         self._start(attempt, self._kill_when_due, attempt, attempt.stop)
 
     def drop(self, attempt: Watched) -> None:
@@ -242,6 +242,7 @@ class Watcher:
 
     async def _kill_when_due(self, attempt: Watched, stop: Stop) -> None:
         """Wait out the grace, then kill whatever is there until all shims are gone."""
+        await self._tell_again_who_just_began(attempt)
         with contextlib.suppress(TimeoutError):
             grace = max(stop.kill_at - self._clock().timestamp(), 0)
             await asyncio.wait_for(attempt.all_gone.wait(), grace)
@@ -254,6 +255,20 @@ class Watcher:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(attempt.all_gone.wait(), pause)
             pause = min(pause * 2, 1.0)
+
+    async def _tell_again_who_just_began(self, attempt: Watched) -> None:
+        """Between fork and exec, sh drops a signal it has a trap for; a second one comes through."""
+        began = time.monotonic() - JUST_BEGUN
+        if any(live.since > began for live in attempt.running()):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(attempt.all_gone.wait(), JUST_BEGUN)
+            with contextlib.suppress(CannotPlace):  # another agent is acting: SIGKILL will do
+                async with self._acting(attempt):
+                    self._terminate(attempt, [live for live in attempt.running() if live.since > began])
+
+    def _terminate(self, attempt: Watched, lives: Sequence[Live]) -> None:
+        for live in lives:
+            terminate_group(live, attempt.directory.shim(live.rank))
 
     @contextlib.asynccontextmanager
     async def _acting(self, attempt: Watched) -> AsyncIterator[None]:

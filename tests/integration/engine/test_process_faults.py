@@ -1,0 +1,404 @@
+"""The process engine when things go wrong: agents and shims killed, daemons, races, no memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from integration.engine.contract import DEADLINE, KEY, Bench
+from muster.domain.errors import CannotPlace, LocalProblem, MusterError
+from muster.domain.observation import AttemptKey, Noted, ReplicaState
+from muster.domain.resources import Resources
+from muster.domain.training import Training
+from muster.engine.process import start
+from muster.engine.process.engine import ProcessEngine
+from muster.engine.process.lock import RunLocks
+from muster.engine.process.render import render
+from muster.engine.process.spawn import spawn
+
+#: Starts one attempt, says so, and waits to be killed.
+AGENT = """
+import asyncio, json, sys
+from pathlib import Path
+from integration.engine.contract import Bench
+from muster.domain.training import Training
+from muster.engine.process.engine import ProcessEngine
+from muster.engine.process.render import render
+
+async def main():
+    directory, script, options = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    engine = ProcessEngine(directory / "engine", lock_dir=directory / "locks")
+    bench = Bench(engine=engine, render=render, config=options["config"], directory=directory)
+    await bench.shell(script, training=Training(nodes=options["nodes"]) if options["nodes"] else None)
+    if options["stop"]:
+        await bench.says(b"up")
+        await bench.engine.stop(list(await bench.engine.leftovers())[0])
+    print("started", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@contextlib.asynccontextmanager
+async def bench_in(
+    directory: Path, *, environ: Mapping[str, str] | None = None, locks: Path | None = None
+) -> AsyncIterator[Bench]:
+    engine = ProcessEngine(directory / "engine", lock_dir=locks or directory / "locks", environ=environ)
+    bench = Bench(engine=engine, render=render, config={"stop_grace": 10}, directory=directory)
+    listening = asyncio.create_task(bench.listen())
+    try:
+        yield bench
+    finally:
+        for key in await engine.leftovers():
+            with contextlib.suppress(MusterError):
+                await engine.discard(key)
+        await engine.close()
+        await asyncio.wait_for(listening, DEADLINE)
+
+
+def kill_an_agent_that_started(
+    directory: Path,
+    script: str,
+    *,
+    nodes: int = 0,
+    stop: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> None:
+    """A whole agent process starts the attempt and is killed, its children left to init."""
+    options = json.dumps({"nodes": nodes, "stop": stop, "config": {"stop_grace": 10, **(config or {})}})
+    path = os.pathsep.join(filter(None, sys.path))
+    with subprocess.Popen(
+        [sys.executable, "-c", AGENT, str(directory), script, options],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as agent:
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == b"started\n"
+        agent.kill()
+
+
+def processes_of(key: AttemptKey) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("MUSTER_RUN_ID") == key.run_id and process.status() != "zombie":
+                found.append(process)
+    return found
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> AttemptKey:
+    """A run of its own, so that its processes can be told from those of other tests."""
+    return AttemptKey(run_id=f"t{abs(hash(request.node.name)) % 10**9:09d}", attempt=1)
+
+
+# the agent is killed
+
+
+def test_a_run_survives_its_agent_and_loses_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        go = tmp_path / "go"
+        kill_an_agent_that_started(
+            tmp_path, f"echo before; until [ -e {go} ]; do sleep 0.02; done; echo after; exit 6"
+        )
+        async with bench_in(tmp_path) as bench:
+            assert await bench.engine.adopt(KEY, 2)
+            await bench.running()
+            go.touch()
+            replica = await bench.only()
+            assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 6)
+            assert bench.log() == b"before\nafter\n"
+            assert replica.log_bytes == 13
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_ended_while_no_agent_lived_is_told_as_it_ended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kill_an_agent_that_started(tmp_path, "echo done")
+        async with bench_in(tmp_path) as bench:
+            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}/1/r0/exit").exists, "its end")
+            assert await bench.engine.adopt(KEY, 2)
+            replica = await bench.only()
+            assert replica.state is ReplicaState.SUCCEEDED
+            assert bench.states() == [ReplicaState.SUCCEEDED]
+            assert replica.log_bytes == 5
+
+    asyncio.run(scenario())
+
+
+def test_a_stop_is_carried_on_by_the_next_agent(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kill_an_agent_that_started(
+            tmp_path,
+            "trap 'echo asked' TERM; echo up; while :; do sleep 0.02; done",
+            stop=True,
+            config={"stop_grace": 1},
+        )
+        async with bench_in(tmp_path) as bench:
+            assert await bench.engine.adopt(KEY, 2)
+            replica = await bench.only()
+            assert (replica.state, replica.signal) == (ReplicaState.STOPPED, 9)
+
+    asyncio.run(scenario())
+
+
+def test_a_gang_that_lost_a_member_while_no_agent_lived_is_ended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kill_an_agent_that_started(tmp_path, '[ "$NODE_RANK" = 0 ] && exec sleep 60; exit 9', nodes=2)
+        async with bench_in(tmp_path) as bench:
+            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}/1/r1/exit").exists, "its end")
+            assert await bench.engine.adopt(KEY, 2)
+            replicas = await bench.ended(members=2)
+            assert (replicas[1].state, replicas[1].exit_code) == (ReplicaState.FAILED, 9)
+            assert replicas[0].state is ReplicaState.STOPPED
+            assert "rank 1" in replicas[0].reason
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_frozen_while_it_acts_holds_up_nobody_for_ever(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        frozen = RunLocks(tmp_path / "engine" / "locks")
+        async with bench_in(tmp_path) as bench, frozen.guard(KEY.run_id):
+            other = AttemptKey(run_id="other12345", attempt=1)
+            await bench.shell("true", key=other)
+            assert (await bench.only(other)).state is ReplicaState.SUCCEEDED
+            with pytest.raises(CannotPlace, match="acting on run"):
+                async with RunLocks(tmp_path / "engine" / "locks").guard(KEY.run_id, wait=0.1):
+                    pass
+
+    asyncio.run(scenario())
+
+
+# a shim is killed
+
+
+def test_a_killed_shim_takes_its_command_with_it(tmp_path: Path, key: AttemptKey) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("echo up; exec sleep 60", key=key)
+            await bench.says(b"up", key)
+            shim = int((await bench.running(key))[0].handle)
+            os.kill(shim, signal.SIGKILL)
+            replica = await bench.only(key)
+            assert (replica.state, replica.signal) == (ReplicaState.FAILED, 9)
+            assert "shim" in replica.reason
+            assert processes_of(key) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_shim_killed_while_no_agent_lived_is_lost_and_its_command_ended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kill_an_agent_that_started(tmp_path, "echo up; exec sleep 61")
+        async with bench_in(tmp_path) as bench:
+            await bench.says(b"up")
+            pid = int((tmp_path / f"engine/runs/{KEY.run_id}/1/r0/pid").read_text().split()[0])
+            command = psutil.Process(pid).children()[0]
+            psutil.Process(pid).kill()
+            await bench.until(lambda: not psutil.pid_exists(pid), "shim gone")
+            assert command.is_running()
+            assert await bench.engine.adopt(KEY, 2)
+            replica = await bench.only()
+            assert replica.state is ReplicaState.LOST
+            assert not command.is_running() or command.status() == "zombie"
+
+    asyncio.run(scenario())
+
+
+# what a command leaves behind
+
+DETACH = 'import subprocess; subprocess.Popen(["sleep", "60"], start_new_session=True)'
+DAEMONS = {
+    "in the background": "sleep 60 & echo up",
+    "deaf to SIGTERM": "(trap '' TERM; echo up; while :; do sleep 0.02; done) & sleep 0.1",
+    "in a session of its own": "setsid sleep 60 & echo up",
+    "with descriptors closed": f"{sys.executable} -c '{DETACH}'; echo up",
+    "without its environment": "env -i setsid --wait sleep 60 & exec sleep 0.2",
+}
+
+
+@pytest.mark.parametrize("script", DAEMONS.values(), ids=DAEMONS.keys())
+def test_what_a_command_leaves_running_is_ended(tmp_path: Path, key: AttemptKey, script: str) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            await bench.shell(script, key=key)
+            replica = await bench.only(key)
+            assert replica.state is ReplicaState.SUCCEEDED
+            assert processes_of(key) == []
+            assert replica.log_bytes == len(bench.log(key))
+
+    asyncio.run(scenario())
+
+
+def test_stopping_reaches_sessions_that_moved_away(tmp_path: Path, key: AttemptKey) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("setsid sleep 60 & echo up; wait", key=key)
+            await bench.says(b"up", key)
+            await bench.engine.stop(key)
+            assert (await bench.only(key)).state is ReplicaState.STOPPED
+            assert processes_of(key) == []
+
+    asyncio.run(scenario())
+
+
+def test_output_written_after_the_command_ended_is_counted(tmp_path: Path, key: AttemptKey) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            script = "(trap 'echo late; exit' TERM; echo up; while :; do sleep 0.02; done) & sleep 0.1"
+            await bench.shell(script, key=key)
+            replica = await bench.only(key)
+            assert b"late" in bench.log(key)
+            assert replica.log_bytes == len(bench.log(key))
+
+    asyncio.run(scenario())
+
+
+# room
+
+
+def test_two_agents_never_share_a_gpu(tmp_path: Path) -> None:
+    """Both want two of four, again and again; whoever holds one says so in a file nobody else may have."""
+    held = tmp_path / "held"
+    held.mkdir()
+    script = (
+        'for gpu in $(echo "$CUDA_VISIBLE_DEVICES" | tr , " "); do '
+        f"mkdir {held}/$gpu || exit 3; done; sleep 0.01; "
+        f'for gpu in $(echo "$CUDA_VISIBLE_DEVICES" | tr , " "); do rmdir {held}/$gpu; done'
+    )
+    environ = {**os.environ, "MUSTER_FAKE_GPUS": "4"}
+
+    async def agent(bench: Bench, name: str) -> int:
+        refused = 0
+        for turn in range(12):
+            key = AttemptKey(run_id=f"{name}{turn:06d}", attempt=1)
+            while True:
+                try:
+                    await bench.shell(script, key=key, config={"resources": {"gpus": 3 if turn % 3 else 1}})
+                except CannotPlace:
+                    refused += 1
+                    await asyncio.sleep(0.002)
+                else:
+                    break
+            replica = await bench.only(key)
+            assert replica.state is ReplicaState.SUCCEEDED, bench.log(key)
+            assert len(replica.devices) == (3 if turn % 3 else 1)
+        return refused
+
+    async def scenario() -> None:
+        directories = [tmp_path / name for name in ("one", "two")]
+        for directory in directories:
+            directory.mkdir()
+        benches = [bench_in(place, environ=environ, locks=tmp_path / "locks") for place in directories]
+        async with benches[0] as one, benches[1] as two:
+            refused = await asyncio.gather(agent(one, "one"), agent(one, "uno"), agent(two, "two"))
+            assert sum(refused) > 0
+            assert (await one.engine.free()).gpus == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_gpu_is_free_once_its_last_process_is_gone_whatever_became_of_the_agent(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        environ = {**os.environ, "MUSTER_FAKE_GPUS": "2"}
+        async with bench_in(tmp_path, environ=environ) as dead, bench_in(tmp_path, environ=environ) as bench:
+            await dead.shell("exec sleep 60", config={"resources": {"gpus": 2, "cpus": 1, "memory": "1Gi"}})
+            shim = psutil.Process(int((await dead.running())[0].handle))
+            await dead.engine.forget(KEY)
+            total = (await bench.engine.inventory()).total
+            free = await bench.engine.free()
+            assert total - free == Resources(millicpus=1000, memory=2**30, gpus=2)
+            for process in (*shim.children(), shim):
+                process.kill()
+            deadline = time.monotonic() + DEADLINE
+            while await bench.engine.free() != total:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.01)
+
+    asyncio.run(scenario())
+
+
+def test_if_one_member_cannot_be_started_none_is(
+    tmp_path: Path, key: AttemptKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def spawn_two(*args: Any, **kwargs: Any) -> int:
+        if len(started) == 2:
+            raise CannotPlace("This machine cannot start another process just now.")
+        started.append(spawn(*args, **kwargs))
+        return started[-1]
+
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            monkeypatch.setattr(start, "spawn", spawn_two)
+            with pytest.raises(CannotPlace):
+                await bench.shell("sleep 60", key=key, training=Training(nodes=3))
+            assert processes_of(key) == []
+            assert bench.seen == []
+            assert await bench.engine.leftovers() == []
+            monkeypatch.undo()
+            await bench.shell("true", key=key, training=Training(nodes=3))
+            assert len(await bench.ended(key, members=3)) == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_command_larger_than_the_kernel_takes_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            with pytest.raises(MusterError, match="larger than the kernel takes"):
+                await bench.shell("true", inputs={"x": "y" * 3_000_000})
+            assert await bench.engine.leftovers() == []
+
+    asyncio.run(scenario())
+
+
+def test_a_root_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            (tmp_path / "engine" / "runs").write_text("in the way")
+            with pytest.raises(LocalProblem):
+                await bench.shell("true")
+            (tmp_path / "engine" / "runs").unlink()
+
+    asyncio.run(scenario())
+
+
+def test_memory_over_the_limit_is_named_where_the_machine_can_limit_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            script = f"{sys.executable} -c 'x = bytearray(600 * 2**20); print(len(x))'"
+            await bench.shell(script, config={"resources": {"memory": "200Mi"}})
+            replica = await bench.only()
+            if any(isinstance(seen.fact, Noted) for seen in bench.seen):
+                pytest.skip("this machine has no cgroup that can be written")
+            assert replica.state is ReplicaState.FAILED
+            assert replica.reason == "killed by the kernel: over its memory of 200Mi"
+
+    asyncio.run(scenario())
+
+
+def test_a_limit_that_is_kept_changes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("echo hello; sleep 60 & exit 0", config={"resources": {"memory": "200Mi"}})
+            replica = await bench.only()
+            assert (replica.state, replica.log_bytes) == (ReplicaState.SUCCEEDED, 6)
+
+    asyncio.run(scenario())
