@@ -44,7 +44,7 @@ class UsageStore:
             file.truncate(file.tell() - file.tell() % _RECORD.size)  # a record cut short by a full disk
             for point in points:
                 if point.at > newest:
-                    numbers = (math.nan if value is None else value for value in point.values)
+                    numbers = (math.nan if value is None else float(value) for value in point.values)
                     file.write(_RECORD.pack(point.at, *numbers))
                     newest = point.at
 
