@@ -173,13 +173,22 @@ def create_key(
 
 def revoke_key(tx: Tx, actor: Actor, key_id: str, *, now: datetime) -> None:
     key = accounts.find_key(tx.conn, key_id)
-    if key is None or not (actor.server_admin or key.user == actor.name):
+    if key is None or not _may_revoke(actor, key):
         raise NotFound("key", key_id)
     accounts.revoke_key(tx.conn, key_id, at=now)
     records.add_audit(
         tx.conn, at=now, actor=actor.name, action="key.revoke", entity=key.entity or key.user, target=key_id
     )
     tx.tell(KEYS)
+
+
+def _may_revoke(actor: Actor, key: Key) -> bool:
+    """One's own key, or one of an agent of an entity one manages."""
+    if actor.kind is not KeyKind.USER:
+        return False
+    mine = key.user == actor.name
+    managed = key.entity is not None and actor.may(Action.MANAGE, key.entity)
+    return mine or managed or actor.server_admin
 
 
 def _issue(
@@ -204,7 +213,6 @@ def _issue(
         created_at=now,
         expires_at=expires_at,
         revoked_at=None,
-        last_used_at=None,
     )
     text = KEY_PREFIX[kind] + secret
     accounts.add_key(tx.conn, key, digest=digest(text))

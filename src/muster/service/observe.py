@@ -109,7 +109,7 @@ def _apply(
     for item in fresh:
         if item.manifest is not None:
             changes["manifest"] = item.manifest
-        if item.fact is not None:
+        if item.fact is not None and not _of_no_member(item.fact, entry.head.nodes):
             _note_fact(entry, view, item.fact)
             view = merge(view, item.fact)
     changes |= {"phase": view.phase.value if view.phase else None}
@@ -128,6 +128,11 @@ def _apply(
     key = AttemptKey(run_id=attempt.run_id, attempt=attempt.attempt)
     attempts.change(tx.conn, key, changes)
     return view.replicas
+
+
+def _of_no_member(fact: Fact, nodes: int) -> bool:
+    """Word of a replica that the run does not have."""
+    return isinstance(fact, ReplicaSeen) and fact.replica.rank >= nodes
 
 
 def _note_fact(entry: Entry, view: AttemptView, fact: Fact) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, func, insert, null, select, update
+from sqlalchemy import Connection, delete, func, insert, null, or_, select, update
 
 from muster.domain.access import KeyKind, Role
 from muster.store.schema import AnyRow, entities, keys, members, projects, users
@@ -39,7 +39,6 @@ class Key:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
-    last_used_at: datetime | None
 
     def valid(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
@@ -120,19 +119,20 @@ def find_key(conn: Connection, key_id: str) -> Key | None:
     return _key(row) if row else None
 
 
-def list_keys(conn: Connection, user: str | None) -> list[Key]:
-    query = select(keys).where(keys.c.revoked_at.is_(null())).order_by(keys.c.created_at)
-    if user is not None:
-        query = query.where(keys.c.user == user)
-    return [_key(row) for row in conn.execute(query)]
+def list_keys(conn: Connection, user: str, managed: Sequence[str]) -> list[Key]:
+    """A user's own keys, and those of the agents of entities that user manages."""
+    mine = or_(keys.c.user == user, keys.c.entity.in_(managed))
+    rows = conn.execute(select(keys).where(keys.c.revoked_at.is_(null()), mine).order_by(keys.c.created_at))
+    return [_key(row) for row in rows]
+
+
+def all_keys(conn: Connection) -> list[Key]:
+    rows = conn.execute(select(keys).where(keys.c.revoked_at.is_(null())).order_by(keys.c.created_at))
+    return [_key(row) for row in rows]
 
 
 def revoke_key(conn: Connection, key_id: str, *, at: datetime) -> None:
     conn.execute(update(keys).where(keys.c.id == key_id).values(revoked_at=at))
-
-
-def touch_key(conn: Connection, key_id: str, *, at: datetime) -> None:
-    conn.execute(update(keys).where(keys.c.id == key_id).values(last_used_at=at))
 
 
 def _key(row: AnyRow) -> Key:

@@ -104,7 +104,6 @@ keys = Table(
     Column("created_at", Instant, nullable=False),
     Column("expires_at", Instant),
     Column("revoked_at", Instant),
-    Column("last_used_at", Instant),
 )
 
 projects = Table(

@@ -25,16 +25,21 @@ from muster.domain.observation import (
 from muster.wire.base import Asked, Told
 from muster.wire.runs import ResourcesModel, RunModel
 
+_INT = 2**31 - 1
+Attempt = Annotated[int, Field(ge=1, le=_INT)]
+Epoch = Annotated[int, Field(ge=1, le=_INT)]
+Rank = Annotated[int, Field(ge=0, le=1_000_000)]
+
 
 class AgentRequest(Asked):
     """An agent introduces itself."""
 
     name: str = Field(min_length=1, max_length=128)
     incarnation: str = Field(min_length=8, max_length=32)
-    engine: str
-    host: str
-    locality: str = Field(description="Equal for agents that can see each other's processes.")
-    version: str
+    engine: str = Field(max_length=32)
+    host: str = Field(max_length=128)
+    locality: str = Field(max_length=128, description="Equal for agents that can see each other's processes.")
+    version: str = Field(max_length=32)
     max_jobs: int = Field(ge=1, le=100_000)
     total: ResourcesModel
     devices: list[dict[str, Any]] = Field(default_factory=list)
@@ -82,8 +87,8 @@ class AgentModel(Told):
 
 class HeldModel(Asked):
     run_id: str
-    attempt: int
-    epoch: int
+    attempt: Attempt
+    epoch: Epoch
     stopping: bool = False
 
 
@@ -91,8 +96,8 @@ class PollRequest(Asked):
     """The held request: what the agent has, what it could take on, how long it will wait."""
 
     incarnation: str
-    held: list[HeldModel] = Field(default_factory=list)
-    slots: int = Field(ge=0)
+    held: list[HeldModel] = Field(default_factory=list, max_length=100_000)
+    slots: int = Field(ge=0, le=100_000)
     free: ResourcesModel
     wait: float = Field(default=5.0, ge=0, le=30)
 
@@ -136,7 +141,7 @@ class PhaseFact(Asked):
 
 class ReplicaFact(Asked):
     type: Literal["replica"] = "replica"
-    rank: int = Field(ge=0, le=1_000_000)
+    rank: Rank
     state: ReplicaState
     node: str = ""
     handle: str = ""
@@ -217,9 +222,9 @@ def fact_from_wire(model: PhaseFact | ReplicaFact | NoteFact | EndFact | Failure
 
 class ReportModel(Asked):
     run_id: str
-    attempt: int
-    epoch: int
-    seq: int = Field(ge=1, description="Grows with every report of this attempt and epoch.")
+    attempt: Attempt
+    epoch: Epoch
+    seq: int = Field(ge=1, le=_INT, description="Grows with every report of this attempt and epoch.")
     fact: FactModel
 
 
@@ -242,9 +247,9 @@ class LogPiece(Asked):
     """One piece of one replica's output; its bytes follow the index line in the same order."""
 
     run_id: str
-    attempt: int = Field(ge=1)
-    epoch: int
-    rank: int = Field(ge=0, le=1_000_000)
+    attempt: Attempt
+    epoch: Epoch
+    rank: Rank
     offset: int = Field(ge=0)
     length: int = Field(ge=0)
 
@@ -269,8 +274,8 @@ class LogAnswer(Told):
 
 class UsageSample(Asked):
     run_id: str
-    attempt: int = Field(ge=1)
-    rank: int = Field(ge=0, le=1_000_000)
+    attempt: Attempt
+    rank: Rank
     at: float
     cpu: float | None = None
     memory: int | None = None

@@ -317,7 +317,9 @@ def test_a_gpu_is_free_once_its_last_process_is_gone_whatever_became_of_the_agen
     async def scenario() -> None:
         environ = {**os.environ, "MUSTER_FAKE_GPUS": "2"}
         async with bench_in(tmp_path, environ=environ) as dead, bench_in(tmp_path, environ=environ) as bench:
-            await dead.shell("exec sleep 60", config={"resources": {"gpus": 2, "cpus": 1, "memory": "1Gi"}})
+            config = {"resources": {"gpus": 2, "cpus": 1, "memory": "1Gi"}}
+            await dead.shell("echo up; exec sleep 60", config=config)
+            await dead.says(b"up")
             shim = psutil.Process(int((await dead.running())[0].handle))
             await dead.engine.forget(KEY)
             total = (await bench.engine.inventory()).total

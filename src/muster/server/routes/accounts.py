@@ -52,10 +52,17 @@ def _shown(new: NewKey) -> NewKeyModel:
 
 @router.get("/keys")
 async def list_keys(ctx: Ctx, caller: Caller) -> Page[KeyModel]:
-    """One's own keys that are not revoked; all keys, for an admin of the server."""
-    user = None if caller.server_admin else caller.name
-    found = await ctx.db.read(lambda conn: accounts.list_keys(conn, user))
-    return Page(items=[KeyModel.model_validate(key, from_attributes=True) for key in found])
+    """One's own keys that are not revoked, and those of agents of entities one manages; all keys, for
+    an admin of the server."""
+    managed = [name for name in caller.roles if caller.may(Action.MANAGE, name)]
+
+    def work(conn: Connection) -> Page[KeyModel]:
+        found = (
+            accounts.all_keys(conn) if caller.server_admin else accounts.list_keys(conn, caller.name, managed)
+        )
+        return Page(items=[KeyModel.model_validate(key, from_attributes=True) for key in found])
+
+    return await ctx.db.read(work)
 
 
 @router.post("/keys", status_code=201)
