@@ -151,7 +151,7 @@ def test_a_stop_is_carried_on_by_the_next_agent(tmp_path: Path) -> None:
         async with bench_in(tmp_path) as bench:
             assert await bench.engine.adopt(KEY, 2)
             replica = await bench.only()
-            assert (replica.state, replica.signal) == (ReplicaState.STOPPED, 9)
+            assert (replica.state, replica.signal) == (ReplicaState.STOPPED, 9), replica
 
     asyncio.run(scenario())
 
