@@ -216,7 +216,12 @@ class Worker:
     seqs: dict[tuple[str, int], int] = field(default_factory=dict)  #: run and epoch → newest report
 
     def poll(
-        self, *, slots: int | None = None, free: Resources | None = None, deliver: bool = True
+        self,
+        *,
+        slots: int | None = None,
+        free: Resources | None = None,
+        deliver: bool = True,
+        draining: bool = False,
     ) -> Assignment:
         """Ask for work. `deliver=False`: the answer is lost on the way."""
         room = max(0, self.agent.max_jobs - len(self.held)) if slots is None else slots
@@ -230,6 +235,7 @@ class Worker:
                 slots=room,
                 free=self.agent.total if free is None else free,
                 now=self.world.now,
+                draining=draining,
             )
         )
         if deliver:

@@ -49,6 +49,7 @@ log = structlog.get_logger()
 USAGE_FIRST, USAGE_EVERY = 5.0, 10.0
 TIDY_EVERY = 3600.0
 GOODBYE = 10.0  #: seconds an agent takes to leave properly
+STOP_RUNS = 120.0  #: and if it stops its runs first
 
 
 class AgentOvertaken(Overtaken):
@@ -64,9 +65,9 @@ class Agent:
         self._incarnation = os.urandom(8).hex()
         self._ledger = Ledger()
         self._preparer = Preparer(config.data_dir, client)
-        self._reporter = Reporter(client, incarnation=self._incarnation, on_refused=self._let_go)
+        self._reporter = Reporter(client, incarnation=self._incarnation, on_refused=self._refused)
         self._shipper = Shipper(
-            client, engine, self._ledger, incarnation=self._incarnation, on_refused=self._let_go
+            client, engine, self._ledger, incarnation=self._incarnation, on_refused=self._refused
         )
         self._driver = Driver(
             engine=engine,
@@ -79,6 +80,8 @@ class Agent:
             spawn=self._spawn,
         )
         self._me: AgentModel | None = None
+        self._poll: asyncio.Task[None] | None = None
+        self._draining = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -95,15 +98,16 @@ class Agent:
         if self._me is None:
             return
         on_ready(self._me)
-        loops = [self._poll_forever(inventory), self._driver.observe_forever(), self._reporter.run()]
-        loops += [self._shipper.run(), self._usage_forever(), self._tidy_forever()]
-        for loop in loops:
+        self._poll = self._spawn(self._poll_forever(inventory))
+        loops = [self._driver.observe_forever(), self._reporter.run(), self._shipper.run()]
+        for loop in (*loops, self._usage_forever(), self._tidy_forever()):
             self._spawn(loop)
         self._spawn(self._watch(stop))
         try:
             await self._over
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._say_goodbye(stop_runs=stop_runs), None if stop_runs else GOODBYE)
+                patience = STOP_RUNS if stop_runs else GOODBYE
+                await asyncio.wait_for(self._say_goodbye(stop_runs=stop_runs), patience)
         finally:
             for task in list(self._tasks):
                 task.cancel()
@@ -170,6 +174,7 @@ class Agent:
             incarnation=self._incarnation,
             held=self._ledger.held(),
             slots=slots,
+            draining=self._draining,
             free=ResourcesModel.of(_not_below_zero(free)),
             wait=RENEW_EVERY.total_seconds(),
         )
@@ -208,7 +213,7 @@ class Agent:
     async def _tidy_forever(self) -> None:
         while True:
             await self._discard_leftovers()
-            live = {item.key for item in self._ledger.items()}
+            live = {item.key for item in self._ledger.items()} | set(await self._engine.leftovers())
             await self._preparer.prune(live=live, now=time.time())
             await asyncio.sleep(TIDY_EVERY)
 
@@ -217,12 +222,10 @@ class Agent:
         for key in await self._engine.leftovers():
             if self._ledger.get(key) is not None:
                 continue
-            with suppress(*TRY_AGAIN):
-                try:
-                    run = await self._client.get_run(key.run_id)
-                    over = run.state.terminal or run.attempt > key.attempt
-                except NotFound:
-                    over = True
+            # A run this server does not know may be another server's, or another entity's: not ours to touch.
+            with suppress(NotFound, *TRY_AGAIN):
+                run = await self._client.get_run(key.run_id)
+                over = run.state.terminal or run.attempt > key.attempt
                 if over and self._ledger.get(key) is None:
                     await self._discard(key)
 
@@ -231,6 +234,11 @@ class Agent:
             await self._engine.discard(key)
         except MusterError as error:
             log.warning("could not remove what a run left", run=key.run_id, reason=error.detail)
+
+    def _refused(self, key: AttemptKey, epoch: int, why: str) -> None:
+        item = self._ledger.get(key)
+        if item is not None and item.claim.epoch == epoch:
+            self._let_go(key, why)
 
     def _let_go(self, key: AttemptKey, why: str) -> None:
         self._driver.let_go(key, why)
@@ -243,10 +251,13 @@ class Agent:
             return
         if stop_runs:
             await self._stop_everything()
+        if self._poll is not None:  # or it would ask for work again
+            self._poll.cancel()
         await self._reporter.heard()
         await self._client.leave_agent(self._me.id, LeaveRequest(incarnation=self._incarnation))
 
     async def _stop_everything(self) -> None:
+        self._draining = True
         for item in self._ledger.items():
             with suppress(MusterError):
                 await self._client.stop_run(item.key.run_id)

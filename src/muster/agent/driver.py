@@ -75,7 +75,7 @@ class Driver:
             return
         if known is not None:
             self.let_go(claim.key, "stale")
-        item = InHand(claim=claim)
+        item = InHand(claim=claim, seq=claim.report_seq)
         self._ledger.add(item)
         item.driver = self._spawn(self._drive(item))
 
@@ -106,10 +106,8 @@ class Driver:
         try:
             if item.claim.adopt and await self._adopt(item):
                 log.info("took over a run", run=item.key.run_id, attempt=item.key.attempt)
-                item.submitted = True
-                self._shipper.wake()
-                return
-            await self._start(item)
+            elif not item.stopping:
+                await self._start(item)
         except Overtaken:
             self.let_go(item.key, "overtaken on this host")
         except MusterError as error:
@@ -118,12 +116,20 @@ class Driver:
             self._could_not_start(item, "could_not_start", f"It could not be started: {error}.", "")
 
     async def _adopt(self, item: InHand) -> bool:
-        while True:
-            try:
-                return await self._engine.adopt(item.key, item.claim.epoch)
-            except CannotPlace as error:
-                log.warning("cannot take over a run yet", run=item.key.run_id, reason=error.detail)
-                await asyncio.sleep(PLACE_AGAIN)
+        """Take charge of what another agent started; False: it started nothing."""
+        item.submitting = True
+        try:
+            while True:
+                try:
+                    item.submitted = await self._engine.adopt(item.key, item.claim.epoch)
+                    break
+                except CannotPlace as error:
+                    log.warning("cannot take over a run yet", run=item.key.run_id, reason=error.detail)
+                    await asyncio.sleep(PLACE_AGAIN)
+        finally:
+            item.submitting = False
+        self._shipper.wake()
+        return item.submitted
 
     async def _start(self, item: InHand) -> None:
         claim = item.claim

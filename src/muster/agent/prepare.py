@@ -91,10 +91,11 @@ class Preparer:
 
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         """Give back disk space: caches beyond their size, working directories of long ago."""
-        for work in self._root.glob("work/*/*"):
-            key = AttemptKey(run_id=work.parent.name, attempt=int(work.name))
-            if key not in live and now - work.stat().st_mtime > KEEP_WORK:
-                await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+        for work in self._root.glob("work/*/[0-9]*"):
+            with suppress(OSError, ValueError):  # gone meanwhile, or not of our making
+                key = AttemptKey(run_id=work.parent.name, attempt=int(work.name))
+                if key not in live and now - work.stat().st_mtime > KEEP_WORK:
+                    await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
         in_use = await asyncio.to_thread(_environments_in_use, self._root / "environments")
         await self._environments.prune(ENVIRONMENT_CACHE, keep=in_use | set(self._in_use.values()))
         await self._code.prune(CODE_CACHE)

@@ -10,7 +10,14 @@ import structlog
 
 from muster.agent.ledger import InHand
 from muster.client.api import AsyncClient
-from muster.domain.errors import MusterError, NotSignedIn, ServerUnreachable, Unavailable
+from muster.domain.errors import (
+    BadInput,
+    MusterError,
+    NotSignedIn,
+    ServerUnreachable,
+    TooLarge,
+    Unavailable,
+)
 from muster.domain.observation import AttemptKey, Fact
 from muster.wire.agents import FactModel, ReportBatch, ReportModel, fact_to_wire
 
@@ -20,12 +27,14 @@ PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  #: seconds between tries while the server do
 TRY_AGAIN = (ServerUnreachable, Unavailable, NotSignedIn)
 
 
+#: Called with attempt, epoch and reason when the server no longer takes our word for a run.
+OnRefused = Callable[[AttemptKey, int, str], None]
+
+
 class Reporter:
     """One sender, one order. What a restarted agent had not sent is seen again by its successor."""
 
-    def __init__(
-        self, client: AsyncClient, *, incarnation: str, on_refused: Callable[[AttemptKey, str], None]
-    ) -> None:
+    def __init__(self, client: AsyncClient, *, incarnation: str, on_refused: OnRefused) -> None:
         self._client = client
         self._incarnation = incarnation
         self._on_refused = on_refused
@@ -85,12 +94,24 @@ class Reporter:
                 await asyncio.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
             except MusterError as error:
-                # Refused for good (overtaken, or a report it cannot read): the poll loop learns the
-                # first by itself, and the second must not block everything behind it.
-                log.error("reports refused", reason=str(error), count=len(batch))
-                return
+                return await self._refused_for_good(batch, error)
             else:
                 for refused in answer.refused:
                     key = AttemptKey(run_id=refused.run_id, attempt=refused.attempt)
-                    self._on_refused(key, refused.reason)
-                return
+                    self._on_refused(key, refused.epoch, refused.reason)
+                return None
+
+    async def _refused_for_good(self, batch: list[ReportModel], error: MusterError) -> None:
+        """The agent was overtaken, or a report cannot be read: find that one, let go of its run alone.
+
+        To let go touches nothing: what is on disk stays for whoever has the run now, or gets it next.
+        """
+        if len(batch) > 1 and isinstance(error, BadInput | TooLarge):
+            middle = len(batch) // 2
+            await self._send(batch[:middle])
+            await self._send(batch[middle:])
+            return
+        log.error("reports refused", reason=str(error), count=len(batch))
+        for report in batch:
+            key = AttemptKey(run_id=report.run_id, attempt=report.attempt)
+            self._on_refused(key, report.epoch, error.code)

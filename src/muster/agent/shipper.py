@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
 
 from muster.agent.ledger import InHand, Ledger
-from muster.agent.reporter import PAUSES, TRY_AGAIN
+from muster.agent.reporter import PAUSES, TRY_AGAIN, OnRefused
 from muster.client.api import AsyncClient
 from muster.domain.errors import MusterError
 from muster.domain.observation import AttemptKey
@@ -36,7 +35,7 @@ class Shipper:
         ledger: Ledger,
         *,
         incarnation: str,
-        on_refused: Callable[[AttemptKey, str], None],
+        on_refused: OnRefused,
     ) -> None:
         self._client = client
         self._engine = engine
@@ -119,11 +118,11 @@ class Shipper:
         answer = await self._ask(index, b"".join(parts))
         if answer is None:
             return False
-        for known in answer.lengths:
+        for piece, known in zip(pieces, answer.lengths, strict=True):
             key = AttemptKey(run_id=known.run_id, attempt=known.attempt)
             item = self._ledger.get(key)
             if known.length is None:
-                self._on_refused(key, "stale")
+                self._on_refused(key, piece.epoch, "stale")
             elif item is not None:
                 item.shipped[known.rank] = known.length
         return True

@@ -16,6 +16,7 @@ READY_FD = "MUSTER_READY_FD"  #: the agent writes a byte there once it is regist
 READY_SECONDS = 30.0
 RESTART_SECONDS = 1.0
 STOP_SECONDS = 15.0
+STOP_RUNS_SECONDS = 130.0
 
 
 class AgentProcess:
@@ -23,7 +24,7 @@ class AgentProcess:
         self._command = [sys.executable, "-m", "muster.cli", "agent", "--name", "local", "--queue", "local"]
         self._command += ["--data-dir", str(data_dir), "--max-jobs", str(max_jobs)]
         self._command += ["--stop-runs"] if stop_runs else []
-        self._patient = stop_runs
+        self._patience = STOP_RUNS_SECONDS if stop_runs else STOP_SECONDS
         self._env = {**os.environ, "MUSTER_URL": url, "MUSTER_API_KEY": key_file.read_text().strip()}
         self._keeper: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -42,7 +43,7 @@ class AgentProcess:
             return
         self._process.terminate()
         try:
-            await asyncio.wait_for(self._process.wait(), None if self._patient else STOP_SECONDS)
+            await asyncio.wait_for(self._process.wait(), self._patience)
         except TimeoutError:
             self._process.kill()
             await self._process.wait()

@@ -145,9 +145,18 @@ class Transport:
             ) as response:
                 if response.is_error:
                     raise problem(response.status_code, await response.aread())
-                async for line in response.aiter_lines():
+                async for line in _lines(response.aiter_text()):
                     if event := parser.feed(line):
                         yield event
+
+
+async def _lines(pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Lines as an event stream has them. (httpx would also cut at U+2028 and others inside the data.)"""
+    rest = ""
+    async for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        for line in lines:
+            yield line.removesuffix("\r")
 
 
 def problem(status: int, body: bytes) -> MusterError:
@@ -155,6 +164,8 @@ def problem(status: int, body: bytes) -> MusterError:
     try:
         document = json.loads(body)
         kind = by_code(document["code"])
+        if kind is MusterError and status >= 500:
+            kind = Unavailable
         return kind.rebuild(document["detail"], document.get("hint", ""), document.get("facts", {}))
     except (ValueError, KeyError, TypeError):
         if status >= 500:

@@ -149,7 +149,7 @@ start_all() {
 
 # The first to fail ends the others: at once by SIGTERM, ten seconds later by SIGKILL. Its status is ours.
 watch_all() {
-  pids= ended=0 ending= heard= killer= verdict=0
+  pids= ended=0 ending= heard= verdict=0
   trap 'heard=1 ending=1; [ "${MUSTER_STOP:-}" = group ] || tell_all TERM' TERM
   while [ "$ended" -lt "$NPROC_PER_NODE" ]; do
     heard=
@@ -166,22 +166,24 @@ watch_all() {
         say "rank $((NODE_RANK * NPROC_PER_NODE + nth)) (local $nth) exited with $value"
         verdict=$value ending=1
         tell_all TERM
-        kill_later &
-        killer=$!
+        kill_later >/dev/null 2>&1 & # its output closed: nobody should wait for its end
         ;;
     esac
   done
-  if [ -n "$killer" ]; then kill "$killer" 2>/dev/null; fi
   exit "$verdict"
 }
 
 kill_later() {
   tenths=0
-  while [ "$tenths" -lt 100 ]; do
+  while any_left && [ "$tenths" -lt 100 ]; do
     if sleep 0.1 2>/dev/null; then tenths=$((tenths + 1)); else sleep 1 && tenths=$((tenths + 10)); fi
-    kill -0 $$ 2>/dev/null || exit 0 # the launcher is gone, and its processes with it
   done
   tell_all KILL
+}
+
+any_left() {
+  for pid in $pids; do kill -0 "$pid" 2>/dev/null && return; done
+  return 1
 }
 
 tell_all() {

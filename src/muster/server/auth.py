@@ -24,6 +24,7 @@ from muster.server.guard import is_loopback
 from muster.service import accounts
 from muster.service.bus import KEYS
 
+_ESTABLISHED = "01"  #: as /proc/net/tcp says it
 _REMEMBER = 2.0  #: seconds; a revocation in this process takes effect at once
 
 
@@ -80,7 +81,11 @@ def _token(request: Request) -> str | None:
 
 
 def _same_account(host: str, port: int, server_port: int) -> bool:
-    """Does the process at the other end of this loopback connection run as we do (or as root)?"""
+    """Does the process at the other end of this loopback connection run as we do (or as root)?
+
+    Only an established connection that still has its socket counts: once the peer has closed its end,
+    the kernel names no owner any more and says uid 0.
+    """
     table = Path("/proc/net/tcp6" if ":" in host else "/proc/net/tcp")
     remote = _kernel_address(host, port)
     try:
@@ -89,9 +94,9 @@ def _same_account(host: str, port: int, server_port: int) -> bool:
         return False
     for line in lines:
         fields = line.split()
-        local, peer, uid = fields[1], fields[2], int(fields[7])
+        local, peer, state, uid, inode = fields[1], fields[2], fields[3], int(fields[7]), fields[9]
         if local == remote and int(peer.rpartition(":")[2], 16) == server_port:
-            return uid in (os.getuid(), 0)
+            return state == _ESTABLISHED and inode != "0" and uid in (os.getuid(), 0)
     return False
 
 

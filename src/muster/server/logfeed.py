@@ -88,6 +88,7 @@ class LogFeed:
                 async for chunk in self._of_replica(rank, replica):
                     self.waited = 0
                     yield chunk
+        self.tail = None  # it was about what was there at first: all that comes later is wanted whole
         self.waited += view.over
 
     def finished(self, view: LogView) -> bool:

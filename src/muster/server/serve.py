@@ -74,6 +74,7 @@ def serve(
         create_app(context),
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # whom a request comes from decides who is signed in: take nobody's word
         timeout_graceful_shutdown=2,
         timeout_keep_alive=75,
         lifespan="on",

@@ -50,6 +50,7 @@ class Claim:
     run: Run
     queue: str
     adopt: bool  #: somebody may have started it already: look first
+    report_seq: int = 0  #: newest report of this epoch that was applied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +100,12 @@ def assign(
     slots: int,
     free: Resources,
     now: datetime,
+    draining: bool = False,
 ) -> Assignment:
     """Renew the agent's leases and give it whatever there is for it."""
     agent = require_agent(tx.conn, actor, agent_id, incarnation)
+    if agent.left_at is not None:  # its last request was still waiting when it said good-bye
+        return Assignment()
     agents.touch(tx.conn, agent.id, at=now, free=free)
     runs.extend_leases(tx.conn, agent.id, until=now + LEASE_TTL)
     books = _balance(tx, agent, held)
@@ -110,10 +114,18 @@ def assign(
     write(tx, entries)
     unheard = runs.find_many(tx.conn, [*(head.id for head in books.resend), *adopted])
     capacity = _room(tx, agent, books, list(unheard.values()), slots=slots, free=free)
-    claimed = _claim_waiting(tx, agent, capacity, now) if capacity.slots > 0 else []
-    claims = [Claim(run=run, queue=run.queue, adopt=True) for run in unheard.values()]
+    claimed = _claim_waiting(tx, agent, capacity, now) if capacity.slots > 0 and not draining else []
+    known = attempts.find_many(tx.conn, [_key(run) for run in unheard.values()])
+    claims = [
+        Claim(run=run, queue=run.queue, adopt=True, report_seq=known[_key(run)].report_seq)
+        for run in unheard.values()
+    ]
     claims += [Claim(run=run, queue=run.queue, adopt=False) for run in claimed]
     return Assignment(claims=tuple(claims), stops=tuple(books.stops), drops=tuple(books.drops))
+
+
+def _key(run: Run) -> AttemptKey:
+    return AttemptKey(run_id=run.id, attempt=run.head.attempt)
 
 
 def _balance(tx: Tx, agent: Agent, held: Sequence[Held]) -> _Books:

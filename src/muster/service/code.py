@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from muster.domain.access import Action, Actor
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.snapshot import Snapshot
-from muster.store import records
+from muster.store import accounts, records
 from muster.store.blobs import BlobPool
 from muster.store.database import Tx
 
@@ -20,6 +20,8 @@ def announce(tx: Tx, actor: Actor, entity: str | None, snapshot: Snapshot, *, no
     """Enter a snapshot; returns the entity it belongs to. It can be launched once complete."""
     owner = entity or actor.default_entity
     actor.require(Action.LAUNCH, owner)
+    if accounts.find_entity(tx.conn, owner) is None:
+        raise NotFound("entity", owner, known=actor.roles)
     if records.find_snapshot(tx.conn, owner, snapshot.id) is None:
         records.add_snapshot(
             tx.conn, owner, snapshot.id, snapshot.to_data(), size=snapshot.total_bytes, at=now

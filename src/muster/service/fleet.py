@@ -43,7 +43,7 @@ def register(
     """Enter an agent. One of the same name is overtaken, and its runs are open to this one at once."""
     entity = asked.entity or actor.default_entity
     actor.require(Action.SERVE, entity)
-    served = [_served_queue(tx, entity, name, asked.engine) for name in asked.queues]
+    served = [_served_queue(tx, entity, name, asked.engine) for name in dict.fromkeys(asked.queues)]
     known = agents.find_by_name(tx.conn, entity, asked.name)
     agent = Agent(
         id=known.id if known else new_id(random),
@@ -82,6 +82,7 @@ def leave(tx: Tx, actor: Actor, agent_id: str, incarnation: str, *, now: datetim
     if agent.incarnation == incarnation:
         _orphan_runs(tx, agent, now, why="left")
         agents.leave(tx.conn, agent_id, at=now)
+        tx.tell(agent_topic(agent_id))
 
 
 def forget(tx: Tx, actor: Actor, name: str, entity: str | None, *, now: datetime) -> None:

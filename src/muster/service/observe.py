@@ -47,6 +47,7 @@ class Report:
 @dataclass(frozen=True, kw_only=True)
 class Refused:
     key: AttemptKey
+    epoch: int  #: under which the refused report came
     reason: Literal["gone", "stale"]  #: no such run; overtaken
 
 
@@ -68,13 +69,12 @@ def report(
     for key, items in by_key.items():
         head, attempt = heads.get(key.run_id), tries.get(key)
         if head is None or attempt is None or head.entity != agent.entity:
-            refused.append(Refused(key=key, reason="gone"))
+            refused += _refuse(items, "gone")
             continue
         if attempt.agent_id != agent.id or head.attempt != key.attempt:
-            refused.append(Refused(key=key, reason="stale"))
+            refused += _refuse(items, "stale")
             continue
-        if any(item.epoch != attempt.epoch for item in items):
-            refused.append(Refused(key=key, reason="stale"))
+        refused += _refuse([item for item in items if item.epoch != attempt.epoch], "stale")
         fresh = [item for item in items if item.epoch == attempt.epoch and item.seq > attempt.report_seq]
         if not fresh or attempt.end is not None:
             continue
@@ -90,6 +90,12 @@ def report(
     attempts.save_replicas(tx.conn, new, known)
     write(tx, entries)
     return refused
+
+
+def _refuse(items: Sequence[Report], reason: Literal["gone", "stale"]) -> list[Refused]:
+    """One refusal for each epoch under which these came."""
+    named = dict.fromkeys((item.key, item.epoch) for item in items)
+    return [Refused(key=key, epoch=epoch, reason=reason) for key, epoch in named]
 
 
 def end_attempt_unseen(tx: Tx, entry: Entry, reason: str) -> None:

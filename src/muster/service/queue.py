@@ -17,7 +17,7 @@ from muster.domain.template import bind, check_declared
 from muster.domain.variables import Variable
 from muster.engine.process.config import ProcessConfig
 from muster.service.bus import queue_topic
-from muster.store import queues, records
+from muster.store import accounts, queues, records
 from muster.store.database import Tx
 
 #: engine → reads a bound config, refusing what it cannot use
@@ -55,6 +55,8 @@ def create(
 ) -> Queue:
     owner = entity or actor.default_entity
     actor.require(Action.MANAGE, owner)
+    if accounts.find_entity(tx.conn, owner) is None:
+        raise NotFound("entity", owner, known=actor.roles)
     checked_name(name, what="queue")
     if queues.find(tx.conn, owner, name):
         raise AlreadyExists("queue", name)

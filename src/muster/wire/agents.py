@@ -98,6 +98,7 @@ class PollRequest(Asked):
     incarnation: str
     held: list[HeldModel] = Field(default_factory=list, max_length=100_000)
     slots: int = Field(ge=0, le=100_000)
+    draining: bool = Field(default=False, description="Takes no new run; it is about to stop.")
     free: ResourcesModel
     wait: float = Field(default=5.0, ge=0, le=30)
 
@@ -110,6 +111,7 @@ class ClaimModel(Told):
     attempt: int
     epoch: int
     adopt: bool = Field(description="Somebody may have started it already: look before starting.")
+    report_seq: int = Field(default=0, description="Newest report of this epoch that was applied.")
     token: str = Field(description="For the run itself; good while this attempt lives.")
 
     @property
@@ -236,6 +238,7 @@ class ReportBatch(Asked):
 class RefusedModel(Told):
     run_id: str
     attempt: int
+    epoch: int = Field(description="Under which the refused report came.")
     reason: Literal["stale", "gone"]
 
 

@@ -151,7 +151,7 @@ def test_a_stop_is_carried_on_by_the_next_agent(tmp_path: Path) -> None:
         async with bench_in(tmp_path) as bench:
             assert await bench.engine.adopt(KEY, 2)
             replica = await bench.only()
-            assert (replica.state, replica.signal) == (ReplicaState.STOPPED, 9), replica
+            assert (replica.state, replica.signal) == (ReplicaState.STOPPED, 9)
 
     asyncio.run(scenario())
 
@@ -402,5 +402,26 @@ def test_a_limit_that_is_kept_changes_nothing(tmp_path: Path) -> None:
             await bench.shell("echo hello; sleep 60 & exit 0", config={"resources": {"memory": "200Mi"}})
             replica = await bench.only()
             assert (replica.state, replica.log_bytes) == (ReplicaState.SUCCEEDED, 6)
+
+    asyncio.run(scenario())
+
+
+def test_tombstones_of_runs_long_over_are_swept_and_those_of_live_ones_stay(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            other = AttemptKey(run_id="other12345", attempt=1)
+            await bench.shell("echo up; exec sleep 60")
+            await bench.shell("true", key=other)
+            await bench.only(other)
+            await bench.engine.clean(other)
+            locks = tmp_path / "engine" / "locks"
+            RunLocks(locks).sweep(before=time.time() - 60)
+            assert {path.name for path in locks.iterdir()} == {
+                f"{KEY.run_id}.epoch",
+                f"{KEY.run_id}.lock",
+                f"{other.run_id}.epoch",
+            }
+            RunLocks(locks).sweep(before=time.time() + 60)
+            assert {path.name for path in locks.iterdir()} == {f"{KEY.run_id}.epoch", f"{KEY.run_id}.lock"}
 
     asyncio.run(scenario())

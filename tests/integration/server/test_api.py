@@ -377,7 +377,8 @@ def test_a_report_under_an_old_epoch_is_refused_by_name(door: Door) -> None:
     run = door.launch()
     agent = door.agent()
     claim = {**agent.claim(), "epoch": 7}
-    assert agent.report(claim, replica("failed")) == [{"run_id": run["id"], "attempt": 1, "reason": "stale"}]
+    refused = {"run_id": run["id"], "attempt": 1, "epoch": 7, "reason": "stale"}
+    assert agent.report(claim, replica("failed")) == [refused]
     assert door.call("GET", f"/runs/{run['id']}").json()["state"] == "claimed"
 
 

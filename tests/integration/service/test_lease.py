@@ -61,7 +61,7 @@ def lose(world: World) -> None:
 
 
 def stale(held: Held) -> list[Refused]:
-    return [Refused(key=held.key, reason="stale")]
+    return [Refused(key=held.key, epoch=held.epoch, reason="stale")]
 
 
 # --- the plain way ---------------------------------------------------------------------------------
@@ -177,14 +177,14 @@ def test_a_report_under_another_epoch_is_refused_and_changes_nothing(world: Worl
     held = agent.claim(run_id)
     before = world.run(run_id), world.events(run_id)
     other = Held(key=held.key, epoch=epoch)
-    assert agent.report(other, member(0, DONE)) == stale(held)
+    assert agent.report(other, member(0, DONE)) == stale(other)
     assert (world.run(run_id), world.events(run_id)) == before
 
 
 def test_a_report_about_nothing_is_refused_by_name(world: World) -> None:
     agent = world.agent()
     ghost = Held(key=AttemptKey(run_id="zzzzzzzzzz", attempt=1), epoch=1)
-    assert agent.report(ghost, member(0, DONE)) == [Refused(key=ghost.key, reason="gone")]
+    assert agent.report(ghost, member(0, DONE)) == [Refused(key=ghost.key, epoch=ghost.epoch, reason="gone")]
 
 
 def test_an_agent_cannot_speak_for_a_run_that_another_has(world: World) -> None:
@@ -202,7 +202,7 @@ def test_an_agent_of_another_entity_cannot_touch_a_run(world: World) -> None:
     eve = world.user("eve")
     world.queue("gpu", actor=eve)
     other = world.agent("a1", actor=eve)
-    assert other.report(held, member(0, BAD)) == [Refused(key=held.key, reason="gone")]
+    assert other.report(held, member(0, BAD)) == [Refused(key=held.key, epoch=held.epoch, reason="gone")]
     assert world.run(run_id).state is RunState.CLAIMED
 
 
@@ -638,3 +638,30 @@ def test_a_run_waiting_for_its_next_attempt_is_stopped_at_once(world: World) -> 
     world.stop(run_id)
     assert world.run(run_id).state is RunState.STOPPED
     assert agent.poll().claims == ()
+
+
+def test_the_last_request_of_an_agent_that_left_gets_nothing(world: World) -> None:
+    agent = world.agent()
+    run_id = world.launch_one()
+    agent.claim(run_id)
+    agent.leave()
+    world.launch_one()
+    assert not agent.poll()
+    assert world.run(run_id).head.agent_id is None
+
+
+def test_a_claim_sent_again_says_which_reports_were_heard(world: World) -> None:
+    agent = world.agent()
+    held = agent.claim(world.launch_one())
+    agent.report(held, Noted(message="one"))
+    agent.held.clear()
+    (again,) = agent.poll(slots=0).claims
+    assert (again.adopt, again.report_seq) == (True, 1)
+
+
+def test_a_draining_agent_keeps_its_runs_and_gets_no_new_one(world: World) -> None:
+    agent = world.agent()
+    agent.claim(world.launch_one())
+    waiting = world.launch_one()
+    assert not agent.poll(draining=True)
+    assert [claim.run.id for claim in agent.poll().claims] == [waiting]

@@ -214,7 +214,7 @@ class LeaseMachine(RuleBasedStateMachine):
             return
         speaks = run.speaks(name, held)
         refused = worker.report(held, facts[how])
-        assert refused == ([] if speaks else [Refused(key=held.key, reason="stale")])
+        assert refused == ([] if speaks else [Refused(key=held.key, epoch=held.epoch, reason="stale")])
         if speaks and how in ENDS and run.state == "live":
             run.end(how)
         if not speaks or put_away:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -267,3 +269,37 @@ def _processes_with(marker: str) -> list[int]:
             except OSError:
                 continue
     return found
+
+
+def test_lines_with_odd_separators_are_followed_as_they_were_printed(shared: Installation) -> None:
+    run = shared.launch(["printf", r"a\342\200\250b\302\205c\013d\nlast\n"])
+    assert list(run.logs(follow=True)) == ["a\u2028b\x85c\x0bd", "last"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a second account to try it with")
+@pytest.mark.parametrize("trick", ["plain", "forwarded", "closed"])
+def test_another_account_of_the_machine_is_not_signed_in(shared: Installation, trick: str) -> None:
+    """Not by asking, not by naming somebody else's connection, not by closing before the look."""
+    before = len(shared.client().list_runs(limit=1000).items)
+    script = (
+        "import encodings.idna, os, socket, sys\n"
+        "os.setuid(65534)\n"
+        'body = b\'{"command": ["true"], "queue": "local"}\'\n'
+        f"port, other, trick = {shared.port}, int(sys.argv[1]), sys.argv[2]\n"
+        "line = socket.create_connection(('127.0.0.1', port))\n"
+        "extra = f'X-Forwarded-For: 127.0.0.1:{other}\\r\\n' if trick == 'forwarded' else ''\n"
+        "head = (f'POST /api/v1/launches HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\n{extra}'\n"
+        "    f'Content-Type: application/json\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n')\n"
+        "line.sendall(head.encode() + body)\n"
+        "if trick == 'closed':\n"
+        "    line.close()\n"
+        "else:\n"
+        "    print(line.recv(100).split(b' ')[1].decode())\n"
+    )
+    friend = socket.create_connection(("127.0.0.1", shared.port))
+    with friend:
+        words = [sys.executable, "-c", script, str(friend.getsockname()[1]), trick]
+        said = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
+    assert said == ("" if trick == "closed" else "401")
+    shared.client().get_me()  # whatever was sent before has been seen by now
+    assert len(shared.client().list_runs(limit=1000).items) == before

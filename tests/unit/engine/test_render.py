@@ -68,7 +68,6 @@ def test_a_plain_command_becomes_one_process() -> None:
                     "MUSTER_CONFIG": "{}",
                     "MUSTER_OUTPUT_DIR": "${output_dir}",
                     "CUDA_VISIBLE_DEVICES": "${devices}",
-                    "MUSTER_REPLICA": "0",
                 },
                 "workdir": "${workdir}",
                 "resources": {"cpus": "0", "memory": "0", "gpus": 0},
@@ -120,7 +119,6 @@ def test_a_training_run_starts_with_the_launcher_on_every_node() -> None:
             "MUSTER_MAX_RESTARTS": "1",
             "MUSTER_RDZV_TIMEOUT": "60",
             "MUSTER_ERROR_DIR": "${error_dir}",
-            "MUSTER_REPLICA": str(rank),
         }
         assert replica["env"].items() >= expected.items()
 

@@ -109,16 +109,25 @@ class AttemptDir:
             return None
         members = tuple(
             Member(devices=tuple(member["devices"]), memory=member["memory"], cgroup=member["cgroup"])
-            for member in found.pop("members")
+            for member in found["members"]
         )
-        return Intent(**found, members=members)
+        return Intent(
+            epoch=found["epoch"],
+            boot=found["boot"],
+            at=found["at"],
+            stop_grace=found["stop_grace"],
+            port=found["port"],
+            members=members,
+        )
 
     def write_stop(self, stop: Stop) -> None:
         self._write("stop", asdict(stop))
 
     def stop(self) -> Stop | None:
         found = self._read("stop")
-        return None if found is None else Stop(**found)
+        if found is None:
+            return None
+        return Stop(reason=found["reason"], rank=found["rank"], kill_at=found["kill_at"])
 
     def shim(self, rank: int) -> Process | None:
         """The shim as it wrote itself down; None: it was never seen to run."""

@@ -68,15 +68,19 @@ class Placement:
             free = self._total - self._counted()
             if short := Resources(millicpus=wanted.millicpus, memory=wanted.memory).short_of(free):
                 raise _no_room(short)
-            taken = self._take_devices(wanted.gpus)
-            node_devices = [
-                taken[at : at + per_node.gpus] for at in range(0, wanted.gpus, per_node.gpus or 1)
-            ]
-            return Grant(
-                fds=self._take_counted(wanted),
-                node_fds=tuple(tuple(fd for _, fd in node) for node in node_devices) or ((),) * nodes,
-                devices=tuple(tuple(device for device, _ in node) for node in node_devices) or ((),) * nodes,
-            )
+            counted = self._take_counted(wanted)
+            try:
+                taken = self._take_devices(wanted.gpus)
+            except BaseException:
+                for fd in counted:
+                    os.close(fd)
+                raise
+        by_node = [taken[node * per_node.gpus :][: per_node.gpus] for node in range(nodes)]
+        return Grant(
+            fds=counted,
+            node_fds=tuple(tuple(fd for _, fd in node) for node in by_node),
+            devices=tuple(tuple(device for device, _ in node) for node in by_node),
+        )
 
     async def free(self) -> Resources:
         """What nobody on this host has taken."""

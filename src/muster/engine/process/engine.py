@@ -52,7 +52,6 @@ class ProcessEngine:
         self._clock = clock
         self._inventory = take_inventory(self._root, environ)
         self._locks = RunLocks(self._root / "locks")
-        self._locks.sweep(now=time.time())
         self._placement = Placement(
             lock_dir or Path(environ.get("MUSTER_LOCK_DIR") or DEFAULT_LOCK_DIR),
             total=self._inventory.total,
@@ -134,6 +133,7 @@ class ProcessEngine:
                     f"Attempt {key.attempt} of run {key.run_id} still runs.", hint="Stop it first."
                 )
             self._remove(key, guard)
+        self._locks.sweep_now_and_then()
 
     async def leftovers(self) -> list[AttemptKey]:
         return AttemptDir.all_below(self._root)
@@ -190,7 +190,7 @@ class ProcessEngine:
         if intent is None:
             return False
         lives = [
-            watched(Owner(key=key, rank=rank), intent, node=self._inventory.host)
+            watched(Owner(key=key, rank=rank), directory, intent, node=self._inventory.host)
             for rank in range(len(intent.members))
         ]
         if intent.boot == proc.boot_id():  # else the machine went down, and all with it
@@ -204,18 +204,19 @@ class ProcessEngine:
 
     async def _kill(self, keys: Sequence[AttemptKey], guard: Guard) -> None:
         """End at once what is left of attempts that were given up, and whoever else holds the life lock."""
-        owners: set[Owner] = set()
+        marks: dict[str, Owner] = {}
         groups: list[str] = []
         for key in keys:
             attempt = self._watcher.get(key)
             if attempt is not None:
                 self._watcher.drop(attempt)
-            intent = AttemptDir.of(self._root, key).intent()
+            directory = AttemptDir.of(self._root, key)
+            intent = directory.intent()
             for rank, member in enumerate(intent.members if intent else ()):
-                owners.add(Owner(key=key, rank=rank))
+                marks[directory.replica(rank)] = Owner(key=key, rank=rank)
                 groups.append(member.cgroup)
         deadline = time.monotonic() + KILL_WAIT
-        while found := _processes(owners, guard):
+        while found := _processes(marks, guard):
             if time.monotonic() > deadline:
                 raise CannotPlace(
                     f"Processes of an earlier attempt of run {guard.run_id} do not end.",
@@ -228,9 +229,9 @@ class ProcessEngine:
             remove_group(Path(group))
 
 
-def _processes(owners: set[Owner], guard: Guard) -> list[Process]:
+def _processes(marks: Mapping[str, Owner], guard: Guard) -> list[Process]:
     """Those marked as these replicas', and those that hold the life lock, under whatever name they run."""
-    marked = proc.members(owners, sessions={}) if owners else {}
+    marked = proc.members(marks, sessions={}) if marks else {}
     found = [process for processes in marked.values() for process in processes]
     return found + (proc.holders(guard.life) if guard.has_life() else [])
 

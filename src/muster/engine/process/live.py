@@ -24,6 +24,7 @@ class Live:
     """A replica and its shim."""
 
     owner: Owner
+    mark: str  #: its directory; by this its processes are known
     member: Member
     seen: Replica  #: as last told
     since: float  #: monotonic seconds at which it began
@@ -59,9 +60,9 @@ def find_processes(lives: Iterable[Live], *, pids: Iterable[int] | None = None) 
         if alive := [process for process in processes if process is not None and process.alive]:
             found[live.owner] = alive
     if ungrouped:
-        owners = {live.owner for live in ungrouped}
+        marks = {live.mark: live.owner for live in ungrouped}
         sessions = {live.pid: live.owner for live in ungrouped if live.pid is not None}
-        found |= proc.members(owners, sessions=sessions, pids=pids)
+        found |= proc.members(marks, sessions=sessions, pids=pids)
     return found
 
 
@@ -89,16 +90,21 @@ def _ids_since(ended: Sequence[Live]) -> range | None:
     return range(first + 1, last + 1) if 0 <= last - first <= _FEW else None
 
 
-def kill_processes(lives: Sequence[Live], *, spare_shims: bool) -> None:
-    """SIGKILL to all there are now. A spared shim lives to write the status of its killed command."""
+def kill_processes(lives: Sequence[Live], *, spare_shims: bool) -> bool:
+    """SIGKILL to all there are now; whether there were any.
+
+    A spared shim lives to write the status of its killed command.
+    """
     shims = {live.pid for live in lives}
     for live in lives:
         if live.member.cgroup and not spare_shims:
             cgroup.kill_group(Path(live.member.cgroup))
-    for processes in find_processes(lives).values():
+    found = find_processes(lives)
+    for processes in found.values():
         for process in processes:
             if not (spare_shims and process.pid in shims):
                 proc.send(process, signal.SIGKILL)
+    return bool(found)
 
 
 def terminate_group(live: Live, shim: Process | None) -> None:

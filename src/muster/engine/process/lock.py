@@ -13,7 +13,7 @@ What holds, whoever is killed or frozen when:
 2. Nothing is started, adopted or signalled on purpose but under the guard, by an agent whose claim is the
    recorded one. So a zombie agent with an older epoch can neither start nor stop anything.
 3. A new attempt starts only once it holds the life lock: never two attempts of a run at once.
-4. `<run>.epoch` outlives the attempt as a tombstone for a day, so that a late zombie is still refused.
+4. `<run>.epoch` outlives the attempt as a tombstone for an hour, so that a late zombie is still refused.
 
 An agent frozen inside the guard keeps it. Others wait a bounded time and then say so: nobody can know
 whether it is about to start a process.
@@ -33,7 +33,7 @@ from pathlib import Path
 from muster.domain.errors import CannotPlace, Overtaken
 
 GUARD_WAIT = 5.0  #: seconds to wait for another agent that is acting on the same run
-TOMBSTONE_AGE = 86400.0
+TOMBSTONE_AGE = 3600.0  #: seconds; a lease lives 15
 _LOWEST_FD = 20  #: locks handed on must not be 0 … 9, which shells redirect
 
 
@@ -103,6 +103,7 @@ class RunLocks:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._swept = -TOMBSTONE_AGE  #: monotonic
         directory.mkdir(parents=True, exist_ok=True)
 
     @contextlib.asynccontextmanager
@@ -124,22 +125,24 @@ class RunLocks:
         finally:
             os.close(fd)
 
-    def sweep(self, *, now: float, older_than: float = TOMBSTONE_AGE) -> int:
-        """Remove the tombstones of runs that ended long ago; how many."""
-        removed = 0
-        for entry in os.scandir(self._directory):
-            if not entry.name.endswith(".epoch") or now - entry.stat().st_mtime < older_than:
-                continue
-            fd = _open_locked(Path(entry.path))
+    def sweep_now_and_then(self) -> None:
+        """Remove the tombstones of runs that ended long ago, if that was not done lately."""
+        if time.monotonic() - self._swept > TOMBSTONE_AGE / 4:
+            self._swept = time.monotonic()
+            self.sweep(before=time.time() - TOMBSTONE_AGE)
+
+    def sweep(self, *, before: float) -> None:
+        with os.scandir(self._directory) as entries:
+            old = [e.path for e in entries if e.name.endswith(".epoch") and e.stat().st_mtime < before]
+        for path in map(Path, old):
+            fd = _open_locked(path)
             if fd is None:
                 continue
-            guard = Guard(entry.name, fd, Path(entry.path).with_suffix(".lock"))
+            guard = Guard(path.stem, fd, path.with_suffix(".lock"))
             if not guard.has_life():
                 guard.drop_life()
-                os.unlink(entry.path)
-                removed += 1
+                path.unlink()
             os.close(fd)
-        return removed
 
 
 def try_lock(fd: int) -> bool:

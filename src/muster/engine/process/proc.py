@@ -1,7 +1,8 @@
 """Reading /proc: which processes there are, and which replica each belongs to.
 
-A process is a replica's if it is in the session its shim leads, or carries the replica's marks in its
-environment (it called `setsid` itself, as torchrun's workers and daemons do), or descends from one that is.
+A process is a replica's if it is in the session its shim leads, or has the replica's directory as
+`MUSTER_REPLICA_DIR` in its environment (it called `setsid` itself, as torchrun's workers and daemons do), or
+descends from one that is.
 Signals go through a pidfd that was checked against the start time, so a reused process id is never hit.
 """
 
@@ -11,7 +12,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,12 @@ from muster.domain.observation import AttemptKey
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 _DEAD = frozenset("ZXx")
+_KTHREADD = 2  #: the parent of kernel threads
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Owner:
-    """One replica of one attempt, as its processes' environment names it."""
+    """One replica of one attempt."""
 
     key: AttemptKey
     rank: int
@@ -87,33 +89,21 @@ def boot_id() -> str:
     return ""
 
 
-_MARKS = {
-    name: re.compile(rb"(?:^|\0)" + name.encode() + rb"=([^\0]*)")
-    for name in ("MUSTER_RUN_ID", "MUSTER_ATTEMPT", "MUSTER_REPLICA")
-}
+_MARK = re.compile(rb"(?:^|\0)MUSTER_REPLICA_DIR=([^\0]*)")
 
 
-def read_owner(pid: int) -> Owner | None:
-    """The replica named in the environment of a process; None if it names none or may not be read."""
+def read_mark(pid: int) -> str | None:
+    """The replica's directory as named in the environment of a process; None: none, or not ours to read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            environ = file.read()
+            match = _MARK.search(file.read())
     except OSError:
         return None
-    if b"MUSTER_RUN_ID=" not in environ:
-        return None
-    marks = {
-        name: mark[1].decode("utf-8", "replace") for name in _MARKS if (mark := _MARKS[name].search(environ))
-    }
-    try:
-        key = AttemptKey(run_id=marks["MUSTER_RUN_ID"], attempt=int(marks["MUSTER_ATTEMPT"]))
-        return Owner(key=key, rank=int(marks["MUSTER_REPLICA"]))
-    except (KeyError, ValueError):
-        return None
+    return None if match is None else os.fsdecode(match[1])
 
 
 def members(
-    owners: Collection[Owner], *, sessions: Mapping[int, Owner], pids: Iterable[int] | None = None
+    marks: Mapping[str, Owner], *, sessions: Mapping[int, Owner], pids: Iterable[int] | None = None
 ) -> dict[Owner, list[Process]]:
     """The live processes of these replicas, in one pass over all processes (or over `pids`).
 
@@ -127,8 +117,10 @@ def members(
         if process is None or not process.alive:
             continue
         seen[pid] = process
-        owner = sessions.get(process.session) or (read_owner(pid) if process.parent != 2 else None)
-        if owner is not None and owner in owners:
+        owner = sessions.get(process.session)
+        if owner is None and process.parent != _KTHREADD and (mark := read_mark(pid)) is not None:
+            owner = marks.get(mark)
+        if owner is not None:
             found[pid] = owner
     _add_descendants(found, seen)
     result: dict[Owner, list[Process]] = {}

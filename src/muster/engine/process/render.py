@@ -150,6 +150,4 @@ def _training_env(work: Work, config: ProcessConfig) -> dict[str, str]:
 
 
 def _replica_env(work: Work, rank: int) -> dict[str, str]:
-    """`MUSTER_REPLICA` is also how a stray process is found to belong to this replica."""
-    replica = {"MUSTER_REPLICA": str(rank)}
-    return replica if work.training is None else {**replica, "NODE_RANK": str(rank)}
+    return {} if work.training is None else {"NODE_RANK": str(rank)}

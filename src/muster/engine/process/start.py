@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,6 +35,9 @@ _FOREIGN = frozenset(
     "RANK LOCAL_RANK GROUP_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE NNODES NPROC_PER_NODE "
     "MASTER_ADDR MASTER_PORT JOB_COMPLETION_INDEX VC_TASK_INDEX".split()
 )
+
+
+UNDO_WAIT = 1.0  #: seconds for killed members to be gone
 
 
 class Starter:
@@ -111,7 +115,7 @@ class Starter:
         intent: Intent,
         locks: Sequence[int],
     ) -> Live:
-        live = watched(owner, intent, node=self._host)
+        live = watched(owner, directory, intent, node=self._host)
         pid = spawn(
             directory.replica(owner.rank),
             command=replica["command"],
@@ -120,7 +124,7 @@ class Starter:
             cgroup=live.member.cgroup,
             locks=locks,
         )
-        live.pid, live.pidfd, live.is_child = pid, os.pidfd_open(pid), True
+        live.pid, live.pidfd, live.is_child = pid, _open_pidfd(pid), True
         live.seen = replace(live.seen, handle=str(pid))
         return live
 
@@ -144,6 +148,7 @@ class Starter:
         }
         path = os.pathsep.join(map(str, place.path_prepend))
         env = {**self._env, **fill(replica["env"], values), **place.env}
+        env["MUSTER_REPLICA_DIR"] = directory.replica(rank)  # by this its processes are known
         env["PATH"] = os.pathsep.join(filter(None, (path, env.get("PATH", os.defpath))))
         if _uses(replica, "python") and not shutil.which("python", path=env["PATH"]):
             values["python"] = "python3"
@@ -151,11 +156,12 @@ class Starter:
         return {"command": command, "env": env, "workdir": fill(replica["workdir"], values)}
 
 
-def watched(owner: Owner, intent: Intent, *, node: str) -> Live:
+def watched(owner: Owner, directory: AttemptDir, intent: Intent, *, node: str) -> Live:
     """A replica as the intent has it, its shim not yet known."""
     member = intent.members[owner.rank]
     return Live(
         owner=owner,
+        mark=directory.replica(owner.rank),
         member=member,
         seen=Replica(
             rank=owner.rank,
@@ -174,16 +180,24 @@ def _uses(replica: Mapping[str, Any], macro: str) -> bool:
 
 def _undo(lives: Sequence[Live], members: Sequence[Member], directory: AttemptDir) -> None:
     """Not all could be started: leave nothing of those that were."""
-    kill_processes(lives, spare_shims=False)
+    deadline = time.monotonic() + UNDO_WAIT
+    while lives and kill_processes(lives, spare_shims=False) and time.monotonic() < deadline:
+        time.sleep(0.001)  # they die at once; nothing else may happen before they have
     for live in lives:
-        if live.pidfd is not None:
-            os.waitid(os.P_PIDFD, live.pidfd, os.WEXITED | os.WNOWAIT)
-        kill_processes([live], spare_shims=False)  # what it forked meanwhile
         reap(live)
     for member in members:
         if member.cgroup:
             remove_group(Path(member.cgroup))
     directory.remove()
+
+
+def _open_pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # no descriptor left: a shim that cannot be watched must not run
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
 
 
 def _free_port(taken: Collection[int]) -> int:

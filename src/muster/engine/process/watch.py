@@ -120,7 +120,8 @@ class Watcher:
                 return
             kill_at = self._clock().timestamp() + attempt.intent.stop_grace
             attempt.stop = Stop(reason=reason, rank=because, kill_at=kill_at)
-            attempt.directory.write_stop(attempt.stop)
+            with contextlib.suppress(OSError):  # no room on disk; only a next agent would read it
+                attempt.directory.write_stop(attempt.stop)
             self._terminate(attempt, attempt.running())
         self._start(attempt, self._kill_when_due, attempt, attempt.stop)
 

@@ -122,6 +122,7 @@ async def poll_work(
             asked.incarnation,
             held=held,
             slots=asked.slots,
+            draining=asked.draining,
             free=free,
             now=ctx.now(),
         )
@@ -165,6 +166,7 @@ def _claim(ctx: Context, item: Claim) -> wire.ClaimModel:
         attempt=head.attempt,
         epoch=head.epoch,
         adopt=item.adopt,
+        report_seq=item.report_seq,
         token=run_token(ctx.secret, head.id, head.attempt),
     )
 
@@ -183,7 +185,7 @@ async def send_reports(
     return wire.ReportAnswer(
         refused=[
             wire.RefusedModel.model_construct(
-                run_id=item.key.run_id, attempt=item.key.attempt, reason=item.reason
+                run_id=item.key.run_id, attempt=item.key.attempt, epoch=item.epoch, reason=item.reason
             )
             for item in refused
         ]

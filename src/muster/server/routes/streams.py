@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from muster.domain.errors import NotAllowed, NotSignedIn
+from muster.domain.errors import MusterError, NotAllowed, NotFound, NotSignedIn
 from muster.server.auth import Ctx, Visitor, signed_in
 from muster.server.context import CLOSING, Context
 from muster.server.logfeed import MAX_OFFSET, LogFeed
@@ -51,15 +51,17 @@ async def follow_events(
         with ctx.bus.listen(topic, KEYS, CLOSING) as wake:
             while not ctx.closing:
                 wake.clear()
-                if refused := await _no_longer_welcome(request):
-                    yield refused
+                try:
+                    reader = await signed_in(request)
+                except (NotSignedIn, NotAllowed) as error:
+                    yield _refusal(error)
                     return
                 found = await ctx.db.read(partial(events.since, after=at, limit=500))
                 for entity, event in found:
                     at = event.id
                     if run is not None and event.run_id != run:
                         continue
-                    if visitor.may_see(entity, event.run_id):
+                    if reader.may_see(entity, event.run_id):
                         data = EventModel.of(event).model_dump_json()
                         yield ServerSentEvent(event=event.type.value, id=str(event.id), data=data)
                 if not found:
@@ -131,12 +133,14 @@ async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncIte
     with ctx.bus.listen(log_topic(feed.run_id), run_topic(feed.run_id), KEYS, CLOSING) as wake:
         while not ctx.closing:
             wake.clear()
-            if refused := await _no_longer_welcome(request):
-                yield refused
+            try:
+                reader = await signed_in(request)
+                await ctx.db.read(partial(visible_run, actor=reader, run_id=feed.run_id))
+            except (NotSignedIn, NotAllowed, NotFound) as error:
+                yield _refusal(error)
                 return
             view = await ctx.db.read(feed.look)
             if view is None:
-                yield ServerSentEvent(event="end", data='{"state":"deleted"}')
                 return
             sent = False
             async for chunk in feed.chunks(view):
@@ -149,13 +153,9 @@ async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncIte
                 await _wait(wake, view.over)
 
 
-async def _no_longer_welcome(request: Request) -> ServerSentEvent | None:
-    """A key that is revoked ends the streams that were opened with it."""
-    try:
-        await signed_in(request)
-    except (NotSignedIn, NotAllowed) as error:
-        return ServerSentEvent(event="error", data=bytes(problem_response(error).body).decode())
-    return None
+def _refusal(error: MusterError) -> ServerSentEvent:
+    """Who may not look any more (a key revoked, a role taken away) is told so, and the stream ends."""
+    return ServerSentEvent(event="error", data=bytes(problem_response(error).body).decode())
 
 
 async def _wait(wake: asyncio.Event, ended: bool) -> None:
