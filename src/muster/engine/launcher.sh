@@ -105,10 +105,11 @@ run_torchrun() {
     *.py | -m) ;;
     *) set -- --no-python "$@" ;;
   esac
-  if [ "$NNODES" -gt 1 ] && [ "$restarts" -gt 0 ]; then
-    # Only c10d lets the other nodes notice a restart. The workers must not meet in the rendezvous' own
-    # store: nodes count restarts apart from each other, and would look for each other under different
-    # keys. c10d gives ranks by address and process id, so RANK may not follow NODE_RANK here.
+  if [ "$restarts" -gt 0 ]; then
+    # Only c10d lets the other nodes notice a restart, and static was seen to hang after one on a single
+    # node. The workers must not meet in the rendezvous' own store: nodes count restarts apart from each
+    # other, and would look for each other under different keys. c10d gives ranks by address and process
+    # id, so RANK may not follow NODE_RANK here.
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     conf="is_host=$([ "$NODE_RANK" -eq 0 ] && echo 1 || echo 0),join_timeout=$timeout,read_timeout=$timeout"
     local_addr=${POD_IP:-}

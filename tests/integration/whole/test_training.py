@@ -73,7 +73,7 @@ def test_torchrun_restarts_all_members_inside_the_attempt(shared: Installation, 
         "    sys.exit(9)\n"
         "one = torch.ones(1)\n"
         "dist.all_reduce(one)\n"
-        "print('sum', int(one.item()), flush=True)\n"
+        "os.write(1, f'sum {int(one.item())}\\n'.encode())  # at once: ranks share a log\n"
     )
     run = shared.launch(
         "train.py",
@@ -89,9 +89,9 @@ def test_torchrun_restarts_all_members_inside_the_attempt(shared: Installation, 
 
 def test_stopping_a_training_leaves_no_process(shared: Installation, tmp_path: Path) -> None:
     script = (
-        "import time, torch.distributed as dist\n"
+        "import os, time, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
-        "print('here', flush=True)\n"
+        "os.write(1, b'here\\n')  # at once: ranks share a log\n"
         "time.sleep(600)\n"
     )
     run = shared.launch("train.py", path=copy_of_ddp(tmp_path / "code", script), training=SHAPE, values=SMALL)
