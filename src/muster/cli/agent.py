@@ -53,6 +53,8 @@ def agent(
     if ctx.invoked_subcommand is not None:
         return
     settings = _config(config, data_dir)
+    if settings.passed_over:
+        say(f"Passed over, as they say nothing to this agent: {', '.join(settings.passed_over)}.")
     settings = replace(
         settings,
         queues=tuple(queue) if queue else settings.queues,
