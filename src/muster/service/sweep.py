@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, RunHead
+from muster.domain.run import LOST_AFTER, RENEW_EVERY, EventType, RunHead
 from muster.service.bus import locality_topic
 from muster.service.journal import Entry, write
 from muster.service.observe import end_attempt_unseen
@@ -61,5 +61,12 @@ def _is_better_elsewhere(tx: Tx, head: RunHead, locality: str | None, now: datet
 
 
 def give_everyone_time(tx: Tx, *, now: datetime) -> None:
-    """A starting server was deaf for a while: no lease may run out because of that."""
-    runs.extend_all_leases(tx.conn, until=now + LEASE_TTL)
+    """A starting server was deaf for a while: no lease may run out because of that.
+
+    An agent that lives asks again within seconds, and needs no more than that. If agents were heard a
+    moment ago, by this server before it was started again or by another one, they need nothing: a lease
+    that restarts keep alive would keep runs from being taken over.
+    """
+    heard = agents.last_heard(tx.conn)
+    if heard is None or now - heard > RENEW_EVERY:
+        runs.extend_all_leases(tx.conn, until=now + RENEW_EVERY)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from muster.domain.agent import Agent
 from muster.domain.resources import Resources
@@ -75,6 +75,11 @@ def touch(conn: Connection, agent_id: str, *, at: datetime, free: Resources | No
     if free is not None:
         values["free"] = asdict(free)
     conn.execute(update(agents).where(agents.c.id == agent_id).values(**values))
+
+
+def last_heard(conn: Connection) -> datetime | None:
+    """When any agent was last heard of."""
+    return conn.execute(select(func.max(agents.c.seen_at))).scalar()
 
 
 def leave(conn: Connection, agent_id: str, *, at: datetime) -> None:

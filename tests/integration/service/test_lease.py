@@ -535,7 +535,7 @@ def test_an_agent_that_was_removed_must_register_again(world: World) -> None:
         agent.poll()
 
 
-def test_a_starting_server_gives_every_lease_full_time(world: World) -> None:
+def test_a_starting_server_gives_everyone_time(world: World) -> None:
     agent = world.agent()
     run_id = world.launch_one()
     agent.claim(run_id)
@@ -544,6 +544,30 @@ def test_a_starting_server_gives_every_lease_full_time(world: World) -> None:
     world.sweep()
     assert world.run(run_id).head.agent_id == agent.agent.id
     silence(world)
+    assert world.run(run_id).head.agent_id is None
+
+
+def test_a_server_started_again_at_once_gives_a_silent_agent_no_more_time(world: World) -> None:
+    silent, other = world.agent("a1"), world.agent("a2")
+    run_id = world.launch_one()
+    silent.claim(run_id)
+    world.clock.advance(LEASE_TTL - timedelta(seconds=1))
+    other.poll()
+    world.clock.advance(timedelta(seconds=2))
+    world.do(lambda tx: sweep.give_everyone_time(tx, now=world.now))
+    world.sweep()
+    assert world.run(run_id).head.agent_id is None
+
+
+def test_a_held_request_does_not_keep_the_leases_of_a_dead_agent(world: World) -> None:
+    agent = world.agent()
+    run_id = world.launch_one()
+    agent.claim(run_id)
+    heard = world.now
+    world.clock.advance(LEASE_TTL - timedelta(seconds=1))
+    agent.poll(heard=heard)
+    world.clock.advance(timedelta(seconds=2))
+    world.sweep()
     assert world.run(run_id).head.agent_id is None
 
 

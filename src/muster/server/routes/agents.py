@@ -125,8 +125,10 @@ async def poll_work(
             draining=asked.draining,
             free=free,
             now=ctx.now(),
+            heard=heard,
         )
 
+    heard = ctx.now()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + asked.wait
     topics = await ctx.db.read(lambda conn: _topics(conn, agent_id))
