@@ -228,6 +228,7 @@ class Agent:
                 over = run.state.terminal or run.attempt > key.attempt
                 if over and self._ledger.get(key) is None:
                     await self._discard(key)
+                    self._preparer.clear(key, outputs=run.state.terminal)
 
     async def _discard(self, key: AttemptKey) -> None:
         try:

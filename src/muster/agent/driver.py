@@ -204,6 +204,7 @@ class Driver:
         """End an attempt that has no members to tell its end."""
         if not item.ending:
             item.ending = True
+            self._preparer.clear(item.key)  # before the end is told: then another attempt may begin
             self._reporter.tell(item, EndSeen(end=end, reason=reason))
             item.finisher = self._spawn(self._put_away(item))
 
@@ -227,6 +228,7 @@ class Driver:
         if any(replica.state is ReplicaState.FAILED for replica in item.ended.values()):
             failure = await asyncio.to_thread(find_cause, self._engine, item.key, item.ended)
             self._reporter.tell(item, FailureSeen(failure=failure))
+        self._preparer.clear(item.key)  # before the end is told: then another attempt may begin
         self._reporter.tell(item, last)
         await self._put_away(item)
 
@@ -235,6 +237,5 @@ class Driver:
         if self._ledger.remove(item.key) is not None:
             try:
                 await self._engine.clean(item.key)
-                self._preparer.clear(item.claim)
             except MusterError as error:  # what stays is a leftover, and found again as one
                 log.warning("could not clean up", run=item.key.run_id, reason=error.detail)
