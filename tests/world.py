@@ -28,6 +28,7 @@ from muster.store import attempts, events, migrations, runs
 from muster.store.attempts import Attempt
 from muster.store.database import Database, Tx, sqlite_url
 from muster.store.schema import metadata
+from postgres import new_postgres
 
 T = TypeVar("T")
 
@@ -66,6 +67,13 @@ def new_sqlite(folder: Path) -> str:
     path = folder / "muster.db"
     shutil.copyfile(_empty_sqlite(), path)
     return sqlite_url(path)
+
+
+#: name → a new database with all its tables, in a folder where it needs one
+READY: Mapping[str, Callable[[Path], str]] = {
+    "sqlite": new_sqlite,
+    "postgresql": lambda folder: new_postgres(),
+}
 
 
 @dataclass(kw_only=True)

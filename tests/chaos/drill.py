@@ -27,13 +27,13 @@ from typing import TypeVar
 from chaos import checks, record, recovery
 from chaos.fleet import Fleet
 from chaos.orders import Kind, Order, draw
-from chaos.postgres import new_database
 from chaos.recovery import Sight, Strike
 from chaos.result import Result, write_page
 from installation import until
 from muster.client.sync import Client
 from muster.domain.errors import MusterError
 from muster.domain.run import LEASE_TTL
+from postgres import empty_postgres
 
 T = TypeVar("T")
 AGENTS = 4
@@ -221,7 +221,7 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
     marks = home / "marks"
     marks.mkdir()
     with ExitStack() as stack:
-        database = stack.enter_context(new_database(home)) if plan.database == "postgresql" else None
+        database = empty_postgres() if plan.database == "postgresql" else None
         fleet = Fleet(home, database=database, servers=3 if database else 1)
         stack.callback(fleet.tear_down)
         fleet.set_up(AGENTS)

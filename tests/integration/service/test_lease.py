@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -26,21 +25,7 @@ from muster.service import fleet, sweep
 from muster.service.bus import agent_topic, locality_topic, queue_topic, run_topic
 from muster.service.claim import Held
 from muster.service.observe import Refused
-from world import MACHINE, Worker, World, member, new_sqlite, open_world, order, phase
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = open_world(new_sqlite(tmp_path_factory.mktemp("world")))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def world(house: World) -> World:
-    house.begin_anew().queue()
-    return house
-
+from world import MACHINE, Worker, World, member, order, phase
 
 UP, DONE, BAD = ReplicaState.RUNNING, ReplicaState.SUCCEEDED, ReplicaState.FAILED
 PAST_LEASE = LEASE_TTL + timedelta(seconds=1)

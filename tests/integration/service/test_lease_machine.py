@@ -6,7 +6,6 @@ the store must say what the model says; besides, what must never happen is check
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +32,7 @@ from muster.service.observe import Refused
 from muster.store import attempts, events, runs
 from muster.store.attempts import Attempt
 from muster.store.database import Tx
-from world import Worker, World, member, new_sqlite, open_world
+from world import READY, Worker, World, member, open_world
 
 MAX_JOBS = 2
 PLACES = {"a1": "host-1", "a2": "host-1", "b1": "host-2"}
@@ -337,9 +336,9 @@ class LeaseMachine(RuleBasedStateMachine):
             self.final[run.id] = (run, head.last_event)
 
 
-@pytest.mark.parametrize("new_database", [new_sqlite])
-def test_leases_do_what_the_model_does(new_database: Callable[[Path], str], tmp_path: Path) -> None:
-    world = open_world(new_database(tmp_path))
+@pytest.mark.parametrize("database", sorted(READY))
+def test_leases_do_what_the_model_does(database: str, tmp_path: Path) -> None:
+    world = open_world(READY[database](tmp_path))
 
     class Machine(LeaseMachine):
         pass
