@@ -37,6 +37,7 @@ from postgres import empty_postgres
 
 T = TypeVar("T")
 AGENTS = 4
+AHEAD = 200  #: runs that are launched and have not ended
 LEAVE_STANDING = 2  #: agents that are neither frozen nor down
 _AGAIN = 0.1  #: seconds between tries while the server is away
 _PROBE_EVERY = 0.1
@@ -51,7 +52,7 @@ class Plan:
     freezes: int
     seed: int
     database: str = "sqlite"  #: or postgresql, with three servers
-    pace: float = 2.4  #: seconds between strikes, on average
+    pace: float = 2.4  #: seconds between strikes, on average and at least
     longest: float = 3.0  #: seconds a run takes
     patience: float = 1800.0  #: seconds for all runs to end after the last strike
 
@@ -79,7 +80,7 @@ class Users(threading.Thread):
     def run(self) -> None:
         try:
             while self._waiting or self._to_stop:
-                due = min(self._all, int(self._all * self._progress()) + 40) - len(self.launched)
+                due = min(self._all, int(self._all * self._progress()) + AHEAD) - len(self.launched)
                 if due > 0 and self._waiting:
                     self._launch(min(due, 100))
                 self._stop_those_that_run()
@@ -151,21 +152,22 @@ class Striker:
     def progress(self) -> float:
         return len(self.done) / self.plan.strikes if self.plan.strikes else 1.0
 
-    def run(self, on_strike: Callable[[], None]) -> None:
+    def run(self, ended: Callable[[], int], on_strike: Callable[[], None]) -> None:
+        """Strike until all is done, spread evenly over the work, however fast the machine is."""
         plan = self.plan
         coming = ["server"] * plan.server_kills + ["agent"] * plan.agent_kills + ["freeze"] * plan.freezes
         self.rng.shuffle(coming)
         due = time.time()
         while coming or self._thaws or self._starts:
             self._tend()
-            if coming and time.time() >= due:
+            if coming and time.time() >= due and ended() >= plan.runs * self.progress():
                 kind = self._possible(coming)
                 if kind is not None:
                     coming.remove(kind)
                     self.done.append(self._strike(kind))
                     on_strike()
                     due = time.time() + self.rng.uniform(0.1, 2 * plan.pace - 0.1)
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def _possible(self, coming: list[str]) -> str | None:
         """The next that leaves enough agents standing."""
@@ -234,15 +236,15 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
         users.start()
         prober.start()
 
+        def ended() -> int:
+            return len(users.launched) - record.unfinished(fleet.database_url)
+
         def tell() -> None:
             if len(striker.done) % 10 == 0:
-                left = record.unfinished(fleet.database_url)
-                say(
-                    f"{time.time() - began:5.0f} s  {len(striker.done)} of {plan.strikes} strikes, "
-                    f"{len(users.launched)} runs launched, {len(users.launched) - left} ended"
-                )
+                seconds, launched = time.time() - began, len(users.launched)
+                say(f"{seconds:5.0f} s  {len(striker.done)} strikes, {launched} launched, {ended()} ended")
 
-        striker.run(tell)
+        striker.run(ended, tell)
         struck = time.time() - began
         say(f"{struck:5.0f} s  all strikes done; waiting for the rest")
         users.join()
@@ -300,6 +302,7 @@ def main() -> int:
         given["seed"] = random.SystemRandom().randrange(10**9)
     plan = Plan(**given)
     print(f"seed {plan.seed}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     with ExitStack() as stack:
         if keep is None:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="muster-drill-")))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import Engine, create_engine, func, select
 from sqlalchemy.pool import NullPool
 
 from muster.domain.run import TERMINAL, AttemptEnd, EventType, RunState
@@ -35,18 +36,21 @@ class Record:
     events: list[Event] = field(default_factory=list)
 
 
+@cache
+def _engine(database_url: str) -> Engine:
+    return create_engine(database_url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool)
+
+
 def unfinished(database_url: str) -> int:
     """How many runs have not ended."""
-    engine = create_engine(database_url, poolclass=NullPool)
-    with engine.connect() as conn:
+    with _engine(database_url).connect() as conn:
         ended = [state.value for state in TERMINAL]
         return conn.execute(select(func.count()).where(runs.c.state.not_in(ended))).scalar_one()
 
 
 def read(database_url: str) -> dict[str, Record]:
-    engine = create_engine(database_url, poolclass=NullPool)
     found: dict[str, Record] = {}
-    with engine.connect() as conn:
+    with _engine(database_url).connect() as conn:
         for run in conn.execute(select(runs.c.id, runs.c.state, runs.c.attempt)):
             found[run.id] = Record(id=run.id, state=RunState(run.state), attempt=run.attempt)
         for row in conn.execute(select(attempts.c.run_id, attempts.c.attempt, attempts.c.end)):
