@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from muster._failpoint import failpoint
 from muster.agent.ledger import InHand, Ledger
 from muster.agent.postmortem import find_cause
 from muster.agent.prepare import Preparer, work_of
@@ -121,7 +122,9 @@ class Driver:
         try:
             while True:
                 try:
+                    failpoint("adopt.before")
                     item.submitted = await self._engine.adopt(item.key, item.claim.epoch)
+                    failpoint("adopt.after")
                     break
                 except CannotPlace as error:
                     log.warning("cannot take over a run yet", run=item.key.run_id, reason=error.detail)
@@ -161,7 +164,9 @@ class Driver:
         while not item.stopping:
             item.submitting = True
             try:
+                failpoint("submit.before")
                 await self._engine.submit(rendered, place)
+                failpoint("submit.after")
                 return True
             except CannotPlace as error:
                 if not told:
@@ -236,6 +241,8 @@ class Driver:
         await self._reporter.heard()
         if self._ledger.remove(item.key) is not None:
             try:
+                failpoint("clean.before")
                 await self._engine.clean(item.key)
+                failpoint("clean.after")
             except MusterError as error:  # what stays is a leftover, and found again as one
                 log.warning("could not clean up", run=item.key.run_id, reason=error.detail)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import is_id
 
@@ -46,6 +47,7 @@ class LogStore:
         if offset > length or offset + len(data) <= length:
             return length
         view = memoryview(data)[length - offset :]
+        failpoint("log.before")
         folder.mkdir(parents=True, exist_ok=True)
         self._stamp(folder, length, at_micros)
         position = length
@@ -59,6 +61,7 @@ class LogStore:
             finally:
                 os.close(descriptor)
             position += len(chunk)
+        failpoint("log.after")
         return position
 
     def read(self, key: LogKey, offset: int, limit: int) -> bytes:

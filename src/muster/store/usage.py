@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import is_id
 from muster.store.logs import LogKey
@@ -38,6 +39,7 @@ class UsageStore:
     def append(self, key: LogKey, points: list[UsagePoint]) -> None:
         """Add points newer than the newest here: a resend is harmless."""
         path = self._path(key)
+        failpoint("usage.before")
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             newest = self._newest(path, file.tell())
@@ -47,6 +49,7 @@ class UsageStore:
                     numbers = (math.nan if value is None else float(value) for value in point.values)
                     file.write(_RECORD.pack(point.at, *numbers))
                     newest = point.at
+        failpoint("usage.after")
 
     def read(self, key: LogKey, *, max_points: int) -> list[UsagePoint]:
         """The whole course, thinned evenly to at most `max_points`."""
