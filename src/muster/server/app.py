@@ -35,6 +35,7 @@ def create_app(context: Context) -> FastAPI:
         now = context.now()
         await context.db.write(lambda tx: sweep.give_everyone_time(tx, now=now))
         context.secret = await context.db.read(server_secret)
+        await asyncio.to_thread(context.blobs.sweep)
         context.start(_sweep_forever(context))
         yield
         await context.close()
