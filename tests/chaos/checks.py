@@ -104,11 +104,11 @@ def lived_alone(record: Record, order: Order, left: list[Mark]) -> Iterator[str]
     if any(attempt > record.attempt for attempt, _ in began):
         yield f"ran an attempt that the store does not know: {began}"
     for attempt, end in record.ends.items():
-        if end is AttemptEnd.LOST and any(key[0] == attempt for key in began):
+        if end is AttemptEnd.LOST and all((attempt, rank) in began for rank in range(order.members)):
             yield f"has attempt {attempt} as lost, but it ran: {left}"
-    members = {(record.attempt, rank) for rank in range(order.members)}
-    if order.end is RunState.SUCCEEDED and set(ended) != members:
-        yield f"succeeded in attempt {record.attempt}, but its processes ended in {dict(ended)}"
+    done = [a for a in record.ends if all((a, rank) in ended for rank in range(order.members))]
+    if order.end is RunState.SUCCEEDED and done != [record.attempt]:
+        yield f"succeeded in attempt {record.attempt}, but all its members came to their end in {done}"
     if order.end is not RunState.SUCCEEDED and ended:
         yield f"must not come to its end, and did: {dict(ended)}"
     if len(failed) != (order.kind in (Kind.ONCE, Kind.FAILS)):

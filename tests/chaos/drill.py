@@ -39,6 +39,7 @@ T = TypeVar("T")
 AGENTS = 4
 AHEAD = 200  #: runs that are launched and have not ended
 LEAVE_STANDING = 2  #: agents that are neither frozen nor down
+_PATIENCE = 120.0  #: seconds a user asks again and again
 _AGAIN = 0.1  #: seconds between tries while the server is away
 _PROBE_EVERY = 0.1
 _SETTLE = 60.0  #: seconds for the last leftovers to be put away
@@ -209,11 +210,12 @@ class Striker:
 
 def insist(ask: Callable[[], T]) -> T:
     """Ask until there is an answer: servers are killed here."""
+    deadline = time.monotonic() + _PATIENCE
     while True:
         try:
             return ask()
         except MusterError as error:
-            if error.status < 500:
+            if error.status < 500 or time.monotonic() > deadline:
                 raise
             time.sleep(_AGAIN)
 

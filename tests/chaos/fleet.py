@@ -147,10 +147,15 @@ class Fleet:
         return found
 
     def attempt_directories(self) -> list[Path]:
-        """What attempts left on the host: their own directories, their working directories, life locks."""
+        """What attempts left on the host: their own directories, life locks, empty working directories.
+
+        Code in a working directory stays for a while on purpose.
+        """
         agent = self.data / "agent"
-        patterns = ("process/runs/*", "work/*", "outputs/*", "process/locks/*.lock")
-        return [path for pattern in patterns for path in agent.glob(pattern)]
+        patterns = ("process/runs/*", "process/locks/*.lock", "code/.tmp-*")
+        left = [path for pattern in patterns for path in agent.glob(pattern)]
+        folders = [*agent.glob("work/*"), *agent.glob("work/*/*"), *agent.glob("outputs/*")]
+        return left + [folder for folder in folders if not any(folder.iterdir())]
 
 
 def _kill(process: Process) -> float:
