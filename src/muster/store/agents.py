@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
@@ -85,6 +85,12 @@ def touch(conn: Connection, agent_id: str, *, at: datetime, free: Resources | No
     if free is not None:
         values["free"] = asdict(free)
     conn.execute(update(agents).where(agents.c.id == agent_id).values(**values))
+
+
+def shift_seen(conn: Connection, *, by: timedelta) -> None:
+    """Move the moment at which each agent was last heard of."""
+    for row in conn.execute(select(agents.c.id, agents.c.seen_at)).all():
+        touch(conn, row.id, at=row.seen_at + by, free=None)
 
 
 def leave(conn: Connection, agent_id: str, *, at: datetime) -> None:

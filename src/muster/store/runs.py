@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import (
+    BigInteger,
     Connection,
     Select,
     and_,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    type_coerce,
     union_all,
     update,
 )
@@ -34,7 +36,7 @@ from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
 from muster.store.bulk import change_many
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
-from muster.store.schema import AnyRow, entities, queues, runs
+from muster.store.schema import AnyRow, Instant, entities, queues, runs
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -100,6 +102,16 @@ _still_waiting = (
 )
 _live_of_agent = select(*_HEAD).where(runs.c.agent_id == bindparam("agent_id"), _is_leased)
 _live_of_agent_locked = _live_of_agent.order_by(runs.c.id).with_for_update(key_share=True)
+# `ix_runs_lease_expiry` holds only live runs; an index is used for it although all its rows are meant.
+_shift_leases = (
+    update(runs)
+    .where(_is_leased)
+    .values(
+        lease_expires_at=type_coerce(
+            type_coerce(runs.c.lease_expires_at, BigInteger) + bindparam("by", type_=BigInteger), Instant
+        )
+    )
+)
 # What the runs an agent has take of its machine.
 in_use_by_agent = select(
     func.count(), func.sum(runs.c.millicpus), func.sum(runs.c.memory), func.sum(runs.c.gpus)
@@ -321,11 +333,9 @@ def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:
     conn.execute(update(runs).where(runs.c.agent_id == agent_id, _is_leased).values(lease_expires_at=until))
 
 
-def extend_all_leases(conn: Connection, *, until: datetime) -> None:
-    """A starting server gives every agent a full time-to-live to come back."""
-    conn.execute(
-        update(runs).where(_is_leased, runs.c.lease_expires_at < until).values(lease_expires_at=until)
-    )
+def shift_leases(conn: Connection, *, by: timedelta) -> None:
+    """Move the end of every lease, forward or back."""
+    conn.execute(_shift_leases, {"by": by // timedelta(microseconds=1)})
 
 
 def change(conn: Connection, changes: Mapping[str, Mapping[str, Any]]) -> None:
