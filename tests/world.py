@@ -165,6 +165,9 @@ class World:
     def sweep(self) -> None:
         self.do(lambda tx: sweep.sweep(tx, now=self.now))
 
+    def keep_time(self) -> None:
+        self.do(lambda tx: sweep.keep_time(tx, now=self.now))
+
     def run(self, run_id: str) -> Run:
         found = self.do(lambda tx: runs.find(tx.conn, run_id))
         assert found is not None

@@ -8,6 +8,7 @@ import queue
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import structlog
@@ -35,6 +36,7 @@ _COLLISIONS = frozenset({"40001", "40P01", "55P03", "23505", "23503"})
 
 _patience = text("SET LOCAL lock_timeout = '10s'")
 _lock = text("SELECT pg_advisory_xact_lock(:number)")
+_time = text("SELECT clock_timestamp()")
 _notify = text("SELECT pg_notify(:channel, :payload)")
 
 
@@ -53,6 +55,12 @@ def lock(conn: Connection, what: str) -> None:
     """Held until the transaction ends."""
     be_patient(conn)
     conn.execute(_lock, {"number": zlib.crc32(f"muster:{what}".encode())})
+
+
+def time_of(conn: Connection) -> datetime:
+    """The database's clock."""
+    now: datetime = conn.execute(_time).scalar_one()
+    return now
 
 
 def be_patient(conn: Connection) -> None:

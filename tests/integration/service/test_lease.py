@@ -520,28 +520,54 @@ def test_an_agent_that_was_removed_must_register_again(world: World) -> None:
         agent.poll()
 
 
-def test_a_starting_server_gives_everyone_time(world: World) -> None:
+@pytest.mark.parametrize("jump", [timedelta(seconds=8), timedelta(hours=1), timedelta(hours=-1)])
+def test_no_lease_runs_out_in_time_that_no_server_saw(world: World, jump: timedelta) -> None:
+    """The server was away, the machine slept, or somebody set the clock."""
     agent = world.agent()
     run_id = world.launch_one()
+    world.keep_time()
     agent.claim(run_id)
-    world.clock.advance(timedelta(hours=1))  # the server was away
-    world.do(lambda tx: sweep.give_everyone_time(tx, now=world.now))
+    left = left_of_lease(world, run_id)
+    world.clock.advance(jump)
+    world.keep_time()
+    assert left_of_lease(world, run_id) == left
     world.sweep()
     assert world.run(run_id).head.agent_id == agent.agent.id
     silence(world)
-    assert world.run(run_id).head.agent_id is None
+    assert world.run(run_id).head.agent_id is None, "in time that is seen it does"
 
 
-def test_a_server_started_again_at_once_gives_a_silent_agent_no_more_time(world: World) -> None:
-    silent, other = world.agent("a1"), world.agent("a2")
+def left_of_lease(world: World, run_id: str) -> timedelta:
+    expires = world.run(run_id).head.lease_expires_at
+    assert expires is not None
+    return expires - world.now
+
+
+def test_the_clock_set_forward_starts_nothing_twice(world: World) -> None:
+    """An orphan waits for its own host; that the clock jumps past `lost_after` must not end that."""
+    agent, elsewhere = world.agent("a1"), world.agent("b1", locality="host-2")
     run_id = world.launch_one()
-    silent.claim(run_id)
-    world.clock.advance(LEASE_TTL - timedelta(seconds=1))
-    other.poll()
-    world.clock.advance(timedelta(seconds=2))
-    world.do(lambda tx: sweep.give_everyone_time(tx, now=world.now))
+    world.keep_time()
+    agent.claim(run_id)
+    silence(world)
+    world.keep_time()
+    world.clock.advance(timedelta(hours=1))
+    world.keep_time()
+    elsewhere.poll()
     world.sweep()
-    assert world.run(run_id).head.agent_id is None
+    assert world.run(run_id).head.attempt == 1
+    assert world.run(run_id).state.active
+
+
+def test_while_a_server_is_there_time_is_not_touched(world: World) -> None:
+    agent = world.agent()
+    run_id = world.launch_one()
+    agent.claim(run_id)
+    expires = world.run(run_id).head.lease_expires_at
+    for _ in range(30):
+        world.clock.advance(1)
+        world.keep_time()
+    assert world.run(run_id).head.lease_expires_at == expires
 
 
 def test_a_held_request_does_not_keep_the_leases_of_a_dead_agent(world: World) -> None:

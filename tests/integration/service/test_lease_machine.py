@@ -27,8 +27,9 @@ from hypothesis.stateful import (
 from muster.domain.errors import Conflict
 from muster.domain.observation import End, EndSeen, Fact, Noted, ReplicaState
 from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, Retry, Run, RunState
-from muster.service.claim import Assignment, Held
+from muster.service.claim import RENEW_SLACK, Assignment, Held
 from muster.service.observe import Refused
+from muster.service.sweep import BEAT
 from muster.store import attempts, events, runs
 from muster.store.attempts import Attempt
 from muster.store.database import Tx
@@ -111,6 +112,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.workers: dict[str, Worker] = {}
         self.seen: dict[str, datetime] = {}
         self.left: set[str] = set()
+        self.beat: datetime | None = None
         self.final: dict[str, tuple[Run, int]] = {}
         self.highest: dict[str, tuple[int, int]] = {}
         for name in PLACES:
@@ -150,8 +152,9 @@ class LeaseMachine(RuleBasedStateMachine):
         now = self.world.now
         self.seen[name] = now
         mine = [run for run in self.runs.values() if run.holder == name and not run.over]
-        for run in mine:
-            run.lease = now + LEASE_TTL
+        if any(run.lease is not None and run.lease < now + LEASE_TTL - RENEW_SLACK for run in mine):
+            for run in mine:
+                run.lease = now + LEASE_TTL
         said = {run_id: item.epoch for run_id, item in worker.held.items()}
         resent = [run for run in mine if said.get(run.id) != run.epoch]
         drops: list[Key] = []
@@ -266,9 +269,26 @@ class LeaseMachine(RuleBasedStateMachine):
         self.world.pause(paused=paused)
         self.paused = paused
 
-    @rule(seconds=st.sampled_from([1, 6, 14, 16, 120, 601, -3600]))
+    @rule(seconds=st.sampled_from([1, 6, 14, 16, 120, 601, 3600, -3600]))
     def time_passes(self, seconds: int) -> None:
+        """Or the clock is set."""
         self.world.clock.advance(seconds)
+
+    @rule()
+    def keep_time(self) -> None:
+        """A server looks at the clock. What it did not see pass counts for nobody."""
+        self.world.keep_time()
+        now = self.world.now
+        unseen = now - (self.beat or now)
+        if self.beat is not None and -BEAT < unseen < BEAT:
+            return
+        self.beat = now
+        if -BEAT < unseen < 1.5 * BEAT:
+            return
+        self.seen = {name: at + unseen for name, at in self.seen.items()}
+        for run in self.runs.values():
+            if run.lease is not None:
+                run.lease += unseen
 
     @rule()
     def sweep(self) -> None:
