@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,13 +26,15 @@ from chaos import checks, record
 from chaos.drill import insist, left_behind
 from chaos.fleet import Fleet
 from chaos.orders import FOREVER, SCRIPT, Kind, Order
-from installation import until
+from chaos.submit import RUN
+from installation import Installation, until
 from muster.client.sync import Client
 from muster.client.upload import upload_code
 from muster.store.schema import snapshots
 from muster.wire.runs import LaunchRequest
 
-SOURCE = Path(__file__).parents[2] / "src" / "muster"
+TESTS = Path(__file__).parents[1]
+SOURCE = TESTS.parent / "src" / "muster"
 AGENT = "agent-0"
 #: When the process comes to the point: as runs are launched; as it starts again while a run is on its way;
 #: as it then takes that over; as it starts and finds what a run left whose end was told.
@@ -266,6 +270,32 @@ def test_whoever_dies_there_everything_comes_out_right(rig: Rig, point: Point) -
         mine = {run_id: records[run_id] for run_id in launches.launched}
         found = list(checks.problems(mine, launches.launched, rig.marks, client))
         assert found + left_behind(rig.fleet) + _orphan_blobs(rig.fleet) == []
+
+
+@pytest.mark.parametrize("point", ELSEWHERE)
+def test_who_dies_as_it_ends_a_given_up_attempt_is_followed_by_one_who_does(
+    tmp_path: Path, point: str
+) -> None:
+    (tmp_path / "marks").mkdir()
+    fleet = Fleet(tmp_path, env=Installation(tmp_path).env)
+    begun = tmp_path / "marks" / f"{RUN}.marks"
+
+    def submit(attempt: int, **env: str) -> int:
+        command = [sys.executable, "-m", "chaos.submit", str(tmp_path), str(attempt)]
+        return subprocess.run(command, env={**fleet.env, "PYTHONPATH": str(TESTS), **env}).returncode
+
+    try:
+        assert submit(1) == 0
+        until(begun.exists)
+        first = set(fleet.run_processes())
+        assert submit(2, MUSTER_FAILPOINT=point) == -signal.SIGKILL
+        assert submit(2) == 0
+        until(lambda: len(begun.read_text().splitlines()) == 2)
+        assert not first & set(fleet.run_processes())
+        marks = checks.read_marks(tmp_path / "marks", RUN)
+        assert [(mark.word, mark.attempt) for mark in marks] == [("begin", 1), ("begin", 2)]
+    finally:
+        fleet.tear_down()
 
 
 def _ready(rig: Rig, client: Client) -> None:
