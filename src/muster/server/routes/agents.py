@@ -100,7 +100,7 @@ async def delete_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None =
 
 @router.post("/agents/{agent_id}/poll")
 async def poll_work(
-    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.PollRequest, protocol: Protocol
+    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.PollRequest, protocol: Protocol, request: Request
 ) -> wire.PollAnswer:
     """Renew all leases; wait for work and commands, and answer at once when there is any."""
     check_protocol(protocol)
@@ -142,6 +142,8 @@ async def poll_work(
             try:
                 await asyncio.wait_for(wake.wait(), left)
             except TimeoutError:
+                return wire.PollAnswer()
+            if await request.is_disconnected():  # killed: what it is given now, nobody hears of
                 return wire.PollAnswer()
 
 
