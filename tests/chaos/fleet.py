@@ -97,7 +97,7 @@ class Fleet:
     def wait_for_servers(self) -> None:
         """Until all have said where they serve."""
         for server in self._servers:
-            server.port = until(server.announced_port)
+            server.port = until(server.announced_port, seconds=120)
 
     def start_agent(self, name: str, *, env: Mapping[str, str] | None = None) -> None:
         with (self.home / f"{name}.log").open("ab") as log:

@@ -47,6 +47,7 @@ class Point:
     process: Literal["server", "agent"]
     when: When = "launching"
     seconds: float = 0.3  #: that the plain run takes
+    environment: bool = False  #: the code asks for an environment of its own
     quick: bool = False  #: part of `make test`
 
 
@@ -80,8 +81,8 @@ POINTS = (
     agent("code.after"),
     agent("checkout.before"),
     agent("checkout.after"),
-    agent("environment.before"),
-    agent("environment.after"),
+    agent("environment.before", environment=True),
+    agent("environment.after", environment=True),
     agent("submit.before"),
     agent("submit.after"),
     agent("epoch.before"),
@@ -160,30 +161,30 @@ class Rig:
         assert victim.wait(60) == -signal.SIGKILL
         assert self.spent(process).exists()
 
-    def new_folder(self) -> Path:
-        """Code that was never seen before: it must be uploaded, fetched, and given an environment."""
+    def new_folder(self, point: Point) -> Path:
+        """Code that was never seen before: it must be uploaded and fetched."""
         number = next(self._numbers)
         folder = self.fleet.home / f"code-{number}"
         folder.mkdir()
         (folder / "run.sh").write_bytes(SCRIPT.read_bytes())
-        (folder / "requirements.txt").write_text(f"# {number}\n")
+        (folder / "requirements.txt" if point.environment else folder / "notes").write_text(f"# {number}\n")
         return folder
 
 
 class Launches(threading.Thread):
     """A few runs of different kinds, launched by somebody who does not give up."""
 
-    def __init__(self, client: Client, rig: Rig, seconds: float) -> None:
+    def __init__(self, client: Client, rig: Rig, point: Point) -> None:
         super().__init__(daemon=True)
         self._client = client
         self._rig = rig
-        self._seconds = seconds
+        self._point = point
         self._key = os.urandom(8).hex()
         self.launched: dict[str, Order] = {}
 
     def run(self) -> None:
         self._launch_with_code(Order(kind=Kind.PLAIN, seconds=0.1))
-        self._launch(Order(kind=Kind.PLAIN, seconds=self._seconds))
+        self._launch(Order(kind=Kind.PLAIN, seconds=self._point.seconds))
         self._launch(Order(kind=Kind.GANG, seconds=0.2))
         self._launch(Order(kind=Kind.ONCE, seconds=0.05))
         stopped = self._launch(Order(kind=Kind.STOPPED, seconds=FOREVER))
@@ -191,7 +192,7 @@ class Launches(threading.Thread):
         insist(partial(self._client.stop_run, stopped))
 
     def _launch_with_code(self, order: Order) -> None:
-        folder = self._rig.new_folder()
+        folder = self._rig.new_folder(self._point)
         request = order.request(self._rig.marks)
         request.command[1] = "run.sh"
         client = self._client
@@ -240,7 +241,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def test_whoever_dies_there_everything_comes_out_right(rig: Rig, point: Point) -> None:
     following = dict(pairwise(POINTS))
     with rig.fleet.client() as client:
-        launches = Launches(client, rig, point.seconds)
+        launches = Launches(client, rig, point)
         match point.when:
             case "launching":
                 rig.prepare(point)
