@@ -25,6 +25,8 @@ GROUPS: dict[str, str] = {
     "entity": "Teams: create them, see and change who is in them.",
     "queue": "Queues: create, look at, change, pause.",
     "run": "Runs: list, look at, follow, explain, stop.",
+    "backup": "Back up a server on this machine to one file.",
+    "restore": "Put a backup back.",
     "doctor": "Check that everything is in place.",
 }
 Command = TyperCommand | TyperGroup

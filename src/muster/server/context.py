@@ -12,6 +12,7 @@ from typing import Any
 
 from muster.domain.names import RandomBytes
 from muster.service.bus import Bus
+from muster.service.tidy import Files
 from muster.store.blobs import BlobPool
 from muster.store.database import Database
 from muster.store.logs import LogStore
@@ -62,6 +63,10 @@ class Context:
             usage=UsageStore(settings.data_dir / "usage"),
             blobs=BlobPool(settings.data_dir / "code"),
         )
+
+    @property
+    def files(self) -> Files:
+        return Files(data_dir=self.settings.data_dir, logs=self.logs, usage=self.usage, blobs=self.blobs)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

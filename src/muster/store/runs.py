@@ -157,6 +157,11 @@ def heads(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
     return {row.id: _head(row) for row in conn.execute(_heads, {"ids": list(run_ids)})}
 
 
+def existing(conn: Connection, run_ids: Sequence[str]) -> set[str]:
+    """Those of the ids that are runs."""
+    return set(conn.execute(select(runs.c.id).where(runs.c.id.in_(run_ids))).scalars())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Filter:
     """What a list of runs is narrowed to; empty means all."""
