@@ -38,7 +38,7 @@ def restore(file: Path, data_dir: Path, *, replace: bool, now: datetime, progres
     """Put a backup in its place, once all of it is known to be good. No server may run on `data_dir`."""
     backup.require_place(data_dir, replace=replace)
     with backup.unpacked(file, data_dir, progress=progress) as content:
-        require_sound(content.database)
+        require_sound(content.database, called=file)
         live = _settle(content, now)
         aside = data_dir / f"replaced-{now:%Y%m%d-%H%M%S}"
         replaced = backup.place(content, data_dir, aside=aside)

@@ -34,7 +34,7 @@ from muster._failpoint import failpoint
 from muster._version import __version__
 from muster.domain.errors import BadBackup, Conflict, LocalProblem, StoreUnavailable
 from muster.store.removal import files_kept
-from muster.store.soundness import require_sound
+from muster.store.soundness import refusal, require_sound
 
 FORMAT = 1
 DATABASE = "muster.db"
@@ -100,8 +100,8 @@ def _snapshot(database: Path, copy: Path) -> None:
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"The database cannot be copied: {error}.") from error
-    require_sound(copy)
+        raise refusal(database, error) from error
+    require_sound(copy, called=database)
 
 
 def _pack(
@@ -281,6 +281,8 @@ def _unpack(file: Path, folder: Path, progress: Progress) -> Manifest:
         raise _bad(file, f"it is cut short or altered ({error})") from error
     except _Refused as error:
         raise _bad(file, str(error)) from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _bad(file, "two things in it have the same name") from error
     except OSError as error:
         if error.errno is None:  # gzip says so that a checksum does not fit
             raise _bad(file, f"it is cut short or altered ({error})") from error

@@ -46,22 +46,29 @@ def require_usable(path: Path, *, used_before: bool) -> None:
     require_sound(path, within=LOOK_SECONDS)
 
 
-def require_sound(path: Path, *, within: float | None = None) -> None:
-    """Raise if the database is damaged or not Muster's. Looks at all of it, or `within` so many seconds."""
+def require_sound(path: Path, *, within: float | None = None, called: Path | None = None) -> None:
+    """Raise if the database is damaged or not Muster's. Looks at all of it, or `within` so many seconds.
+    If it is a copy, it is `called` by what it was copied from."""
+    name = called or path
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, check_same_thread=False)) as conn:
             tables = {name for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             found = _quick_check(conn, within)
     except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise _damaged(path, str(error)) from error
-        raise _closed(path, str(error)) from error
+        raise refusal(name, error) from error
     if found != "ok":
-        raise _damaged(path, found)
+        raise _damaged(name, found)
     if tables and "alembic_version" not in tables:
         raise StoreUnavailable(
-            f"{path} is a database, but not one of Muster's.", hint="Move it away, or use another --data-dir."
+            f"{name} is a database, but not one of Muster's.", hint="Move it away, or use another --data-dir."
         )
+
+
+def refusal(path: Path, error: sqlite3.Error) -> StoreUnavailable:
+    """What SQLite says about the file, with what to do."""
+    if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return _damaged(path, str(error))
+    return _closed(path, str(error))
 
 
 def _quick_check(conn: sqlite3.Connection, within: float | None) -> str:
