@@ -29,7 +29,7 @@ _SAY_EVERY = 2.0  #: seconds
 def state_folder(given: Path | None, database: str | None) -> Path:
     """The data directory, if its own SQLite file is the database."""
     folder = (given or default_data_dir(os.environ)).expanduser().absolute()
-    if database and not database.startswith("sqlite:"):
+    if database and database != f"sqlite:///{folder / 'muster.db'}":
         raise BadUsage(
             "Only a server whose database is the file in its data directory is backed up this way.",
             hint=f"Back up PostgreSQL with its own tool first (pg_dump, pg_restore), then copy {folder}.",

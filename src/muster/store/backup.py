@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -69,9 +70,7 @@ def write(
     if not database.is_file():
         raise LocalProblem(f"There is no {database}, so nothing to back up.", hint="Name it with --data-dir.")
     try:
-        folder = Path(
-            tempfile.mkdtemp(prefix=".muster-backup-", dir=target.parent)
-        )  # 0700, as befits secrets
+        folder = Path(tempfile.mkdtemp(prefix=".muster-backup-", dir=target.parent))
     except OSError as error:
         raise LocalProblem(f"Nothing can be written to {target.parent}: {error.strerror}.") from error
     try:
@@ -82,8 +81,9 @@ def write(
         (folder / target.name).rename(target)
         _sync_folder(target.parent)
     except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
         raise LocalProblem(
-            f"The backup could not be written: {error.strerror or error}.", hint="Nothing is left of it."
+            f"The backup could not be made: {error.strerror}{where}.", hint="Nothing is left of it."
         ) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -100,6 +100,8 @@ def _snapshot(database: Path, copy: Path) -> None:
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
     except sqlite3.Error as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise LocalProblem(f"There is no room for the backup beside {copy.parent}.") from error
         raise refusal(database, error) from error
     require_sound(copy, called=database)
 
@@ -221,8 +223,6 @@ class _Packer:
         self._progress(self._bytes)
 
     def add_bytes(self, name: str, content: bytes) -> None:
-        import io
-
         info = tarfile.TarInfo(name)
         info.size, info.mode = len(content), 0o600
         self._tar.addfile(info, io.BytesIO(content))

@@ -22,7 +22,10 @@ _MAGIC = b"SQLite format 3\0"
 
 
 def require_usable(path: Path, *, used_before: bool) -> None:
-    """Raise unless a server may open `path`. Not there, or empty, is right only for a first start."""
+    """Raise unless a server may open `path`. Not there, or empty, is right only for a first start.
+
+    Only before this process has the database open: to close any file of it gives SQLite's locks back.
+    """
     try:
         kind = path.stat()
         head = b"" if stat.S_ISDIR(kind.st_mode) else _head(path)
