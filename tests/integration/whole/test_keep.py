@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import stat
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -271,3 +272,20 @@ def test_a_read_only_disk_is_refused_at_start_in_words(small_disk: Installation)
         assert refused.returncode == 1
         assert f"{muster.data} cannot be used: Read-only file system." in refused.stderr
         assert "--data-dir" in refused.stderr
+
+
+def test_a_database_that_became_read_only_refuses_writes_until_it_is_mended(muster: Installation) -> None:
+    before = muster.launch("echo before")
+    assert before.wait(30) is RunState.SUCCEEDED
+    files = [str(muster.data / name) for name in ("muster.db", "muster.db-wal")]
+    if subprocess.run(["chattr", "+i", *files], capture_output=True).returncode != 0:
+        pytest.skip("only root, and not on every file system, may make files immutable")
+    try:
+        refused = muster.muster("launch", "--json", "--", "echo", "no")
+        assert refused.returncode == 1
+        assert json.loads(refused.stderr)["status"] == 503
+        assert muster.client().get_run(before.id).state is RunState.SUCCEEDED
+        assert list(before.logs()) == ["before"]
+    finally:
+        subprocess.run(["chattr", "-i", *files], check=True)
+    assert muster.launch("echo after").wait(60) is RunState.SUCCEEDED
