@@ -27,6 +27,7 @@
     └── LocalProblem                  found on this side, before or without a server
         ├── ServerUnreachable         nobody answers at the address
         ├── BadConfigFile             a config file that cannot be used
+        ├── BadBackup                 a backup that is damaged, or none
         ├── PortInUse                 another program listens there
         ├── CannotPlace               an engine has no room for all members just now
         └── Overtaken                 an engine saw a newer claim of the run
@@ -244,6 +245,11 @@ class ServerUnreachable(LocalProblem):
 class BadConfigFile(LocalProblem):
     code = "bad_config_file"
     title = "A config file cannot be used"
+
+
+class BadBackup(LocalProblem):
+    code = "bad_backup"
+    title = "The backup cannot be used"
 
 
 class PortInUse(LocalProblem):

@@ -18,12 +18,13 @@ from muster.server.auth import Doorkeeper
 from muster.server.context import Context
 from muster.server.guard import Guard, is_loopback
 from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams
-from muster.service import sweep
+from muster.service import sweep, tidy
 from muster.service.accounts import server_secret
 from muster.wire.base import Problem
 
 log = structlog.get_logger()
 SWEEP_SECONDS = 1.0
+TIDY_SECONDS = 3600.0
 API = "/api/v1"
 
 
@@ -36,6 +37,7 @@ def create_app(context: Context) -> FastAPI:
         await context.keep_time()
         context.secret = await context.db.read(server_secret)
         context.start(_sweep_forever(context))
+        context.start(_tidy_forever(context))
         yield
         await context.close()
 
@@ -75,3 +77,12 @@ async def _sweep_forever(context: Context) -> None:
             await context.db.write(partial(sweep.sweep, now=context.now()))
         except MusterError as error:
             log.error("sweep failed", detail=str(error))
+
+
+async def _tidy_forever(context: Context) -> None:
+    while True:
+        try:
+            await tidy.tidy(context.db, context.files, now=context.now())
+        except (MusterError, OSError) as error:
+            log.error("tidying failed", detail=str(error))
+        await asyncio.sleep(TIDY_SECONDS)

@@ -14,6 +14,7 @@ from typing import Any
 from muster.domain.names import RandomBytes
 from muster.service import sweep
 from muster.service.bus import Bus
+from muster.service.tidy import Files
 from muster.store import postgres
 from muster.store.blobs import BlobPool
 from muster.store.database import Database
@@ -88,6 +89,10 @@ class Context:
         if self.db.shared:
             self.clock.set(await self.db.read(postgres.time_of))
         await self.db.write(partial(sweep.keep_time, now=self.now()))
+
+    @property
+    def files(self) -> Files:
+        return Files(data_dir=self.settings.data_dir, logs=self.logs, usage=self.usage, blobs=self.blobs)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 from collections.abc import Sequence
@@ -13,11 +14,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from muster.domain.errors import BadInput, MusterError, nearest
+from muster.domain.errors import BadInput, MusterError, StoreUnavailable, nearest
 from muster.wire.base import Problem
 
 log = structlog.get_logger()
 MEDIA_TYPE = "application/problem+json"
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 def problem_response(error: MusterError) -> Response:
@@ -39,6 +41,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(MusterError, _on_muster_error)
     app.add_exception_handler(UnicodeEncodeError, _on_half_character)
     app.add_exception_handler(OverflowError, _on_overflow)
+    app.add_exception_handler(OSError, _on_disk_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_surprise)
@@ -59,6 +62,19 @@ async def _on_half_character(request: Request, error: Exception) -> Response:
 
 async def _on_overflow(request: Request, error: Exception) -> Response:
     return problem_response(BadInput("A number of the request is too large to be kept."))
+
+
+async def _on_disk_error(request: Request, error: Exception) -> Response:
+    """Logs, usage and code are files: their disk may be full or read-only while all else works."""
+    if not isinstance(error, OSError) or error.errno not in _DISK:
+        return await _on_surprise(request, error)
+    log.error("disk error", path=request.url.path, detail=str(error))
+    return problem_response(
+        StoreUnavailable(
+            f"The server cannot write to its disk: {error.strerror}.",
+            hint="Make room or mount it writable, then try again.",
+        )
+    )
 
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:

@@ -88,6 +88,10 @@ class LogStore:
         whole = len(raw) - len(raw) % _STAMP.size
         yield from _STAMP.iter_unpack(raw[:whole])
 
+    def run_ids(self) -> list[str]:
+        """Runs of which there are logs."""
+        return [folder.name for folder in self._root.glob("??/*") if is_id(folder.name)]
+
     def remove_run(self, run_id: str) -> None:
         shutil.rmtree(self._run_folder(run_id), ignore_errors=True)
 

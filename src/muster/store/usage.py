@@ -62,6 +62,10 @@ class UsageStore:
             for at, *values in thinned
         ]
 
+    def run_ids(self) -> list[str]:
+        """Runs whose usage is here."""
+        return [folder.name for folder in self._root.glob("??/*") if is_id(folder.name)]
+
     def remove_run(self, run_id: str) -> None:
         shutil.rmtree(self._run_folder(run_id), ignore_errors=True)
 
