@@ -98,6 +98,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         raise error
     if isinstance(error.__cause__, MusterError):  # raised while FastAPI read the body
         return problem_response(error.__cause__)
+    if error.status_code == 400 and error.__cause__ is not None:  # and this: bytes that are no text, say
+        return problem_response(BadInput("The body of the request cannot be read as JSON."))
     problem = Problem(
         title=error.detail,
         status=error.status_code,
