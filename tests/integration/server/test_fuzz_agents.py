@@ -24,7 +24,7 @@ FEW = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-MANY = settings(FEW, max_examples=20 * int(os.environ.get("MUSTER_FUZZ_EXAMPLES", "8")))
+MANY = settings(FEW, max_examples=8 * int(os.environ.get("MUSTER_FUZZ_EXAMPLES", "10")))
 
 
 @pytest.fixture(scope="module")
@@ -341,3 +341,22 @@ def test_whatever_agents_send_the_books_stay_right(house: Door, data: st.DataObj
 @given(data=st.data())
 def test_whatever_agents_send_for_long_the_books_stay_right(house: Door, data: st.DataObject) -> None:
     tell(house, data)
+
+
+@pytest.mark.parametrize(
+    ("path", "spoil"),
+    [
+        ("register", {"total": {"memory": -1}}),
+        ("register", {"total": {"memory": 10**400}}),
+        ("register", {"total": {"gpus": float("inf")}}),
+        ("poll", {"free": {"millicpus": -1}}),
+        ("poll", {"slots": -1}),
+        ("poll", {"wait": float("nan")}),
+        ("usage", {"samples": [{"run_id": "x", "attempt": 1, "rank": 0, "at": float("inf")}]}),
+        ("usage", {"samples": [{"run_id": "x", "attempt": 1, "rank": 0, "at": 1.0, "cpu": float("nan")}]}),
+    ],
+)
+def test_what_no_machine_can_have_is_refused(house: Door, path: str, spoil: dict[str, Any]) -> None:
+    story = Story(house)
+    where, good = story.good(path)
+    assert story.send(where, dumps({**good, **spoil})).status_code == 422

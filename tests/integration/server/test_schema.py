@@ -38,7 +38,7 @@ from muster.server.routes import accounts, agents, code, health, launches, queue
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
 from neighbours import MARK, Neighbours, all_rows
 
-DEEP = int(os.environ.get("MUSTER_FUZZ_EXAMPLES", "40"))  #: examples of each operation, right and wrong
+DEEP = int(os.environ.get("MUSTER_FUZZ_EXAMPLES", "10"))  #: examples of each operation, right and wrong
 SHALLOW = 4
 IDLE = 0.02  #: seconds after which a stream that says nothing is left
 CHECKS = [

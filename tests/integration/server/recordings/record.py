@@ -2,8 +2,8 @@
 
     python tests/integration/server/recordings/record.py tests/integration/server/recordings/protocol-1
 
-The agent is the real one, on an engine that does as it is told; the server is the real one, with a clock moved by
-hand. A recording is made once for a protocol, when it is new, and never again: old agents do not change.
+Agent and server are the real ones; the engine does as it is told, and the clock is moved by hand. A
+recording is made once for a protocol, when it is new, and never again: old agents do not change.
 
 A line is one exchange, in the order in which they were answered. Lines with `user` are what people asked
 meanwhile, lines with `seconds` let time pass. Ids and tokens are symbols: `{run.1}`, `{agent.1}`.
@@ -74,9 +74,10 @@ class ToldEngine:
         self._said.put_nowait(Observation(key=key, at=DAWN, fact=fact))
 
     def member(self, key: AttemptKey, state: str, rank: int = 0, **known: Any) -> None:
-        ended = {"ended_at": DAWN, "log_bytes": self._length(key, rank)} if ReplicaState(state).ended else {}
-        common = {"node": "host-1", "handle": "4711", "started_at": DAWN, **ended}
-        self.say(key, ReplicaSeen(replica=Replica(rank=rank, state=ReplicaState(state), **common, **known)))
+        if ReplicaState(state).ended:
+            known |= {"ended_at": DAWN, "log_bytes": self._length(key, rank)}
+        known |= {"node": "host-1", "handle": "4711", "started_at": DAWN}
+        self.say(key, ReplicaSeen(replica=Replica(rank=rank, state=ReplicaState(state), **known)))
 
     def print(self, key: AttemptKey, text: str, rank: int = 0) -> None:
         path = self.log_path(key, rank)
@@ -203,7 +204,7 @@ def _readable(response: httpx.Response, content: bytes) -> Any:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - it looks at a tape that others write
             await asyncio.sleep(0.005)
 
 
@@ -478,7 +479,7 @@ def record(scene: Callable[[Stage], Awaitable[None]], target: Path) -> None:
 
 
 def main(target: Path) -> None:
-    agent_module.RENEW_EVERY = WAIT
+    agent_module.RENEW_EVERY = WAIT  # type: ignore[attr-defined] # it is imported there
     door_module.DEADLINE = 2 * PATIENCE
     agent_module.USAGE_FIRST = agent_module.USAGE_EVERY = 0.05
     target.mkdir(parents=True, exist_ok=True)
