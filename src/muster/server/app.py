@@ -13,14 +13,13 @@ from fastapi.routing import APIRoute
 
 from muster._version import __version__
 from muster.domain.errors import MusterError
-from muster.server import problems
+from muster.server import document, problems
 from muster.server.auth import Doorkeeper
 from muster.server.context import Context
 from muster.server.guard import Guard, is_loopback
 from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams
 from muster.service import sweep, tidy
 from muster.service.accounts import server_secret
-from muster.wire.base import Problem
 
 log = structlog.get_logger()
 SWEEP_SECONDS = 1.0
@@ -50,7 +49,6 @@ def create_app(context: Context) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_operation_id,
-        responses={"default": {"model": Problem, "description": "What went wrong (RFC 9457)"}},
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
@@ -58,6 +56,7 @@ def create_app(context: Context) -> FastAPI:
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     problems.install(app)
+    document.install(app)
     app.add_middleware(
         Guard, hosts=settings.allowed_hosts | {settings.host}, any_host=not is_loopback(settings.host)
     )

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from muster.domain.errors import BadInput, MusterError, StoreUnavailable, nearest
 from muster.wire.base import Problem
@@ -20,6 +21,7 @@ from muster.wire.base import Problem
 log = structlog.get_logger()
 MEDIA_TYPE = "application/problem+json"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 def problem_response(error: MusterError) -> Response:
@@ -114,6 +116,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         raise error
     if isinstance(error.__cause__, MusterError):  # raised while FastAPI read the body
         return problem_response(error.__cause__)
+    if error.status_code == 400 and error.__cause__ is not None:  # and this: bytes that are no text, say
+        return problem_response(BadInput("The body of the request cannot be read as JSON."))
     problem = Problem(
         title=error.detail,
         status=error.status_code,
@@ -121,9 +125,21 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         code="not_found" if error.status_code == 404 else "http_error",
         hint="See /api/docs for what there is.",
     )
+    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
     return JSONResponse(
-        problem.model_dump(), status_code=error.status_code, media_type=MEDIA_TYPE, headers=error.headers
+        problem.model_dump(), status_code=error.status_code, media_type=MEDIA_TYPE, headers=headers
     )
+
+
+def _allowed(request: Request) -> str:
+    """The methods of this path. Each is a route of its own, and Starlette names those of the first only."""
+    routes = request.app.router.routes
+
+    def takes(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in routes)
+
+    return ", ".join(filter(takes, _METHODS))
 
 
 async def _on_surprise(request: Request, error: Exception) -> JSONResponse:

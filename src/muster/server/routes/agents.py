@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
@@ -31,24 +31,30 @@ from muster.wire.runs import RunModel
 
 router = APIRouter(tags=["agents"])
 
-Protocol = Annotated[str, Header(alias=PROTOCOL_HEADER)]
 _MAX_INDEX = 4 * 1024 * 1024
 
 
-def check_protocol(spoken: str) -> None:
+async def same_protocol(
+    caller: Caller,
+    spoken: Annotated[
+        str, Header(alias=PROTOCOL_HEADER, description=f"The agent protocol: {PROTOCOL} for this server.")
+    ],
+) -> Actor:
+    """Before the body is looked at: one of another protocol may be of another shape."""
     if spoken != PROTOCOL:
         raise Conflict(
             f"This server speaks agent protocol {PROTOCOL}, not {spoken!r}.",
             hint="Use an agent of the server's version.",
         )
+    return caller
+
+
+Speaker = Annotated[Actor, Depends(same_protocol)]  #: an agent, in this server's protocol
 
 
 @router.post("/agents", status_code=201)
-async def register_agent(
-    ctx: Ctx, caller: Caller, asked: wire.AgentRequest, protocol: Protocol
-) -> wire.AgentModel:
+async def register_agent(ctx: Ctx, caller: Speaker, asked: wire.AgentRequest) -> wire.AgentModel:
     """Enter an agent. One of the same name is overtaken by it."""
-    check_protocol(protocol)
     now = ctx.now()
     registration = Registration(
         name=asked.name,
@@ -99,11 +105,8 @@ async def delete_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None =
 
 
 @router.post("/agents/{agent_id}/poll")
-async def poll_work(
-    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.PollRequest, protocol: Protocol
-) -> wire.PollAnswer:
+async def poll_work(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRequest) -> wire.PollAnswer:
     """Renew all leases; wait for work and commands, and answer at once when there is any."""
-    check_protocol(protocol)
     held = [
         Held(
             key=AttemptKey(run_id=item.run_id, attempt=item.attempt),
@@ -173,10 +176,9 @@ def _claim(ctx: Context, item: Claim) -> wire.ClaimModel:
 
 @router.post("/agents/{agent_id}/reports")
 async def send_reports(
-    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.ReportBatch, protocol: Protocol
+    ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.ReportBatch
 ) -> wire.ReportAnswer:
     """What the agent saw. Sending it again is harmless; what is out of date is refused by name."""
-    check_protocol(protocol)
     reports = [_report(item) for item in asked.reports]
     now = ctx.now()
     refused = await ctx.db.write(
@@ -203,12 +205,9 @@ def _report(item: wire.ReportModel) -> Report:
     "/agents/{agent_id}/logs",
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
 )
-async def send_logs(
-    ctx: Ctx, caller: Caller, agent_id: str, request: Request, protocol: Protocol
-) -> wire.LogAnswer:
+async def send_logs(ctx: Ctx, caller: Speaker, agent_id: str, request: Request) -> wire.LogAnswer:
     """Output of many replicas in one body: a line of JSON (`LogIndex`), then the raw bytes it names.
     Bytes the server has already are passed over; the answer says how much it has now."""
-    check_protocol(protocol)
     body = await request.body()
     index, data = _split(body)
     wanted = {AttemptKey(run_id=piece.run_id, attempt=piece.attempt) for piece in index.pieces}
@@ -250,11 +249,8 @@ def _split(body: bytes) -> tuple[wire.LogIndex, memoryview]:
 
 
 @router.post("/agents/{agent_id}/usage", status_code=204, response_class=Response)
-async def send_usage(
-    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.UsageBatch, protocol: Protocol
-) -> None:
+async def send_usage(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.UsageBatch) -> None:
     """Resource use of the agent's live replicas."""
-    check_protocol(protocol)
     await _require_agent(ctx, caller, agent_id, asked.incarnation)
     live = await ctx.db.read(lambda conn: {head.id for head in runs.live_of_agent(conn, agent_id)})
 

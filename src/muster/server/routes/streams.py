@@ -70,7 +70,11 @@ async def follow_events(
     return EventSourceResponse(stream(), ping=PING_SECONDS)
 
 
-@router.get("/runs/{run_id}/logs", responses={200: {"content": {"application/octet-stream": {}}}})
+@router.get(
+    "/runs/{run_id}/logs",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
 async def read_log(
     ctx: Ctx,
     visitor: Visitor,
