@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.domain.names import RandomBytes
+from muster.server.logshare import LogShare
 from muster.service.bus import Bus
 from muster.store.blobs import BlobPool
 from muster.store.database import Database
@@ -43,6 +44,7 @@ class Context:
     db: Database
     bus: Bus
     logs: LogStore
+    log_share: LogShare
     usage: UsageStore
     blobs: BlobPool
     secret: str = ""
@@ -54,11 +56,14 @@ class Context:
     @classmethod
     def open(cls, settings: Settings) -> Context:
         bus = Bus()
+        db = Database(settings.database_url, on_commit=bus.publish)
+        logs = LogStore(settings.data_dir / "logs")
         return cls(
             settings=settings,
-            db=Database(settings.database_url, on_commit=bus.publish),
+            db=db,
             bus=bus,
-            logs=LogStore(settings.data_dir / "logs"),
+            logs=logs,
+            log_share=LogShare(db, bus, logs),
             usage=UsageStore(settings.data_dir / "usage"),
             blobs=BlobPool(settings.data_dir / "code"),
         )
