@@ -33,7 +33,7 @@ class EventStream(StreamingResponse):
             await super().stream_response(send)
 
 
-async def woken(wake: asyncio.Event, seconds: float = PING_SECONDS) -> bool:
+async def woken(wake: asyncio.Event, seconds: float) -> bool:
     """Wait to be told; False: it took too long."""
     try:
         await asyncio.wait_for(wake.wait(), seconds)

@@ -65,7 +65,7 @@ async def follow_events(
                     if reader.may_see(entity, event.run_id):
                         data = EventModel.of(event).model_dump_json().encode()
                         yield encoded(event.type.value, data, id=str(event.id))
-                if not found and not await woken(wake):
+                if not found and not await woken(wake, PING_SECONDS):
                     yield PING
 
     return EventStream(stream())
@@ -169,7 +169,7 @@ async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncGen
                 continue
             if sent:
                 await asyncio.sleep(BEAT - loop.time() % BEAT)
-            if not await woken(wake):
+            if not await woken(wake, PING_SECONDS):
                 yield PING
 
 
