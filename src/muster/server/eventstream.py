@@ -36,7 +36,8 @@ class EventStream(StreamingResponse):
 async def woken(wake: asyncio.Event, seconds: float) -> bool:
     """Wait to be told; False: it took too long."""
     try:
-        await asyncio.wait_for(wake.wait(), seconds)
+        async with asyncio.timeout(seconds):  # `wait_for` would make a task of it, every time
+            await wake.wait()
     except TimeoutError:
         return False
     return True
