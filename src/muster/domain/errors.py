@@ -23,7 +23,7 @@
     │   └── StaleLease                word from an attempt that was overtaken
     ├── TooLarge                 413  over a stated size
     ├── Unavailable              503  try again later
-    │   └── StoreUnavailable          the database cannot be read or written
+    │   └── StoreUnavailable          the database or the disk cannot be read or written
     └── LocalProblem                  found on this side, before or without a server
         ├── ServerUnreachable         nobody answers at the address
         ├── BadConfigFile             a config file that cannot be used
@@ -220,7 +220,7 @@ class Unavailable(MusterError):
 
 class StoreUnavailable(Unavailable):
     code = "store_unavailable"
-    title = "The database cannot be used"
+    title = "What is kept cannot be read or written"
 
 
 class LocalProblem(MusterError):

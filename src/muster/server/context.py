@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.domain.names import RandomBytes
+from muster.server.logshare import LogShare
 from muster.service import sweep
 from muster.service.bus import Bus
 from muster.service.tidy import Files
@@ -60,6 +61,7 @@ class Context:
     db: Database
     bus: Bus
     logs: LogStore
+    log_share: LogShare
     usage: UsageStore
     blobs: BlobPool
     clock: SharedClock
@@ -73,13 +75,16 @@ class Context:
     def open(cls, settings: Settings) -> Context:
         bus = Bus()
         clock = SharedClock()
+        db = Database(settings.database_url, on_commit=bus.publish)
+        logs = LogStore(settings.data_dir / "logs")
         return cls(
             settings=settings,
             clock=clock,
             now=clock.now,
-            db=Database(settings.database_url, on_commit=bus.publish),
+            db=db,
             bus=bus,
-            logs=LogStore(settings.data_dir / "logs"),
+            logs=logs,
+            log_share=LogShare(db, bus, logs),
             usage=UsageStore(settings.data_dir / "usage"),
             blobs=BlobPool(settings.data_dir / "code"),
         )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from muster.domain.access import Action, Actor
+from muster.domain.access import Action
 from muster.domain.agent import Agent
 from muster.domain.errors import BadInput, Conflict
+from muster.domain.names import is_id
 from muster.domain.observation import AttemptKey
 from muster.server.auth import Caller, Ctx
 from muster.server.context import CLOSING, Context
@@ -22,6 +24,7 @@ from muster.service.claim import Assignment, Claim, Held
 from muster.service.fleet import Registration
 from muster.service.observe import Report
 from muster.store import agents, attempts, queues, runs
+from muster.store.attempts import Attempt
 from muster.store.database import Tx
 from muster.store.logs import LogKey
 from muster.store.usage import FIELDS, UsagePoint
@@ -203,35 +206,48 @@ def _report(item: wire.ReportModel) -> Report:
 
 @router.post(
     "/agents/{agent_id}/logs",
+    response_model=wire.LogAnswer,
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
 )
-async def send_logs(ctx: Ctx, caller: Speaker, agent_id: str, request: Request) -> wire.LogAnswer:
+async def send_logs(ctx: Ctx, caller: Speaker, agent_id: str, request: Request) -> Response:
     """Output of many replicas in one body: a line of JSON (`LogIndex`), then the raw bytes it names.
     Bytes the server has already are passed over; the answer says how much it has now."""
-    body = await request.body()
-    index, data = _split(body)
-    wanted = {AttemptKey(run_id=piece.run_id, attempt=piece.attempt) for piece in index.pieces}
-    await _require_agent(ctx, caller, agent_id, index.incarnation)
-    tries = await ctx.db.read(lambda conn: attempts.find_many(conn, wanted))
-    epochs = {key: attempt.epoch for key, attempt in tries.items() if attempt.agent_id == agent_id}
+    index, data = _split(await request.body())
+
+    def look(conn: Connection) -> Mapping[AttemptKey, Attempt]:
+        claim.require_agent(conn, caller, agent_id, index.incarnation)
+        keys = ((piece.run_id, piece.attempt) for piece in index.pieces if is_id(piece.run_id))
+        return attempts.find_many(conn, [AttemptKey(run_id=run, attempt=attempt) for run, attempt in {*keys}])
+
+    tries = await ctx.db.read(look)
+    epochs = {
+        (key.run_id, key.attempt): attempt.epoch
+        for key, attempt in tries.items()
+        if attempt.agent_id == agent_id
+    }
     micros = int(ctx.now().timestamp() * 1_000_000)
 
-    def write() -> list[wire.LogLength]:
+    def write() -> bytes:
         lengths, position = [], 0
         for piece in index.pieces:
             part = data[position : position + piece.length]
             position += piece.length
-            key = LogKey(run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank)
-            known = epochs.get(AttemptKey(run_id=piece.run_id, attempt=piece.attempt))
             length = None
-            if known == piece.epoch:
+            if epochs.get((piece.run_id, piece.attempt)) == piece.epoch:
+                key = LogKey(run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank)
                 length = ctx.logs.write(key, piece.offset, part, at_micros=micros)
-            lengths.append(wire.LogLength(**key.__dict__, length=length))
-        return lengths
+            lengths.append(
+                wire.LogLength.model_construct(
+                    run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank, length=length
+                )
+            )
+        return wire.LogAnswer.model_construct(lengths=lengths).model_dump_json().encode()
 
-    lengths = await asyncio.to_thread(write)
-    ctx.db.tell({log_topic(piece.run_id) for piece in index.pieces})
-    return wire.LogAnswer(lengths=lengths)
+    try:
+        answer = await asyncio.to_thread(write)
+    finally:  # also if the disk was full in the middle of it
+        ctx.db.tell({log_topic(piece.run_id) for piece in index.pieces if piece.length})
+    return Response(answer, media_type="application/json")
 
 
 def _split(body: bytes) -> tuple[wire.LogIndex, memoryview]:
@@ -251,8 +267,12 @@ def _split(body: bytes) -> tuple[wire.LogIndex, memoryview]:
 @router.post("/agents/{agent_id}/usage", status_code=204, response_class=Response)
 async def send_usage(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.UsageBatch) -> None:
     """Resource use of the agent's live replicas."""
-    await _require_agent(ctx, caller, agent_id, asked.incarnation)
-    live = await ctx.db.read(lambda conn: {head.id for head in runs.live_of_agent(conn, agent_id)})
+
+    def look(conn: Connection) -> set[str]:
+        claim.require_agent(conn, caller, agent_id, asked.incarnation)
+        return {head.id for head in runs.live_of_agent(conn, agent_id)}
+
+    live = await ctx.db.read(look)
 
     def write() -> None:
         for sample in asked.samples:
@@ -269,7 +289,3 @@ async def leave_agent(ctx: Ctx, caller: Caller, agent_id: str, asked: wire.Leave
     """The agent stops. What it ran goes on and waits for the next agent that can see it."""
     now = ctx.now()
     await ctx.db.write(lambda tx: fleet.leave(tx, caller, agent_id, asked.incarnation, now=now))
-
-
-async def _require_agent(ctx: Context, caller: Actor, agent_id: str, incarnation: str) -> None:
-    await ctx.db.read(lambda conn: claim.require_agent(conn, caller, agent_id, incarnation))
