@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from muster._failpoint import failpoint
 from muster.agent.ledger import InHand, Ledger
 from muster.agent.postmortem import find_cause
 from muster.agent.prepare import Preparer, work_of
@@ -128,7 +129,9 @@ class Driver:
         try:
             while True:
                 try:
+                    failpoint("adopt.before")
                     item.submitted = await self._engine.adopt(item.key, item.claim.epoch)
+                    failpoint("adopt.after")
                     break
                 except CannotPlace as error:
                     log.warning("cannot take over a run yet", run=item.key.run_id, reason=error.detail)
@@ -168,7 +171,9 @@ class Driver:
         while not item.stopping:
             item.submitting = True
             try:
+                failpoint("submit.before")
                 await self._engine.submit(rendered, place)
+                failpoint("submit.after")
                 return True
             except CannotPlace as error:
                 if not told:
@@ -211,6 +216,7 @@ class Driver:
         """End an attempt that has no members to tell its end."""
         if not item.ending:
             item.ending = True
+            self._preparer.clear(item.key)  # before the end is told: then another attempt may begin
             self._reporter.tell(item, EndSeen(end=end, reason=reason))
             item.finisher = self._spawn(self._put_away(item))
 
@@ -234,6 +240,7 @@ class Driver:
         if any(replica.state is ReplicaState.FAILED for replica in item.ended.values()):
             failure = await asyncio.to_thread(find_cause, self._engine, item.key, item.ended)
             self._reporter.tell(item, FailureSeen(failure=failure))
+        self._preparer.clear(item.key)  # before the end is told: then another attempt may begin
         self._reporter.tell(item, last)
         await self._put_away(item)
 
@@ -241,7 +248,8 @@ class Driver:
         await self._reporter.heard()
         if self._ledger.remove(item.key) is not None:
             try:
+                failpoint("clean.before")
                 await self._engine.clean(item.key)
-                self._preparer.clear(item.claim)
+                failpoint("clean.after")
             except MusterError as error:  # what stays is a leftover, and found again as one
                 log.warning("could not clean up", run=item.key.run_id, reason=error.detail)

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import structlog
 
+from muster._failpoint import failpoint
 from muster.agent.ledger import InHand, Ledger
 from muster.agent.reporter import PAUSES, TRY_AGAIN, OnRefused
 from muster.client.api import AsyncClient
@@ -133,7 +134,10 @@ class Shipper:
         tries = 0
         while True:
             try:
-                return await self._client.send_logs(self.agent_id, index, data)
+                failpoint("ship.before")
+                answer = await self._client.send_logs(self.agent_id, index, data)
+                failpoint("ship.after")
+                return answer
             except TRY_AGAIN as error:
                 if tries == 0:
                     log.warning("the server does not take logs; they stay on disk", reason=str(error))

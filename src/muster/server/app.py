@@ -35,6 +35,7 @@ def create_app(context: Context) -> FastAPI:
         context.db.follow(context.bus.wake_everyone)
         await context.keep_time()
         context.secret = await context.db.read(server_secret)
+        await asyncio.to_thread(context.blobs.sweep)
         context.start(_sweep_forever(context))
         context.start(_tidy_forever(context))
         yield

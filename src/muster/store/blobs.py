@@ -5,6 +5,7 @@ No name from a client becomes a path: hashes are checked to be hashes, entities 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import checked_name
 
@@ -44,6 +46,14 @@ class BlobPool:
     def receive(self, entity: str, sha256: str) -> Incoming:
         return Incoming(self.path(entity, sha256))
 
+    def sweep(self) -> None:
+        """Remove what servers that were killed had begun to receive. What lives is locked, by whichever
+        server shares this directory."""
+        for left in self._root.glob("*/??/.*"):
+            with suppress(OSError), left.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
+
 
 class Incoming:
     """One file on its way in, kept on `commit`. Whoever writes it has checked the hash by then."""
@@ -52,7 +62,12 @@ class Incoming:
         self._target = target
         target.parent.mkdir(parents=True, exist_ok=True)
         self._temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
-        self._file = self._temporary.open("wb")
+        while True:
+            self._file = self._temporary.open("wb")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            if os.fstat(self._file.fileno()).st_nlink:
+                break
+            self._file.close()  # swept away between open and lock
 
     def write(self, data: bytes | memoryview) -> None:
         self._file.write(data)
@@ -60,8 +75,10 @@ class Incoming:
     def commit(self) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._file.close()
+        failpoint("blob.before")
         self._temporary.replace(self._target)
+        failpoint("blob.after")
+        self._file.close()
 
     def abort(self) -> None:
         self._file.close()

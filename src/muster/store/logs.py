@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import is_id
 from muster.store.disk import writing
@@ -51,8 +52,11 @@ class LogStore:
             try:
                 if offset > length or offset + len(data) <= length:
                     return length
+                failpoint("log.before")
                 self._stamp(folder, length, at_micros, new=length == 0)
-                return _append(folder, segment, length, memoryview(data)[length - offset :])
+                length = _append(folder, segment, length, memoryview(data)[length - offset :])
+                failpoint("log.after")
+                return length
             finally:
                 if segment is not None:
                     os.close(segment)

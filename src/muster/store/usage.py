@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import is_id
 from muster.store.disk import writing
@@ -41,6 +42,7 @@ class UsageStore:
         """Add points newer than the newest here: a resend is harmless."""
         path = self._path(key)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        failpoint("usage.before")
         with writing("usage"):
             try:
                 file = os.open(path, flags, 0o640)
@@ -51,6 +53,7 @@ class UsageStore:
                 os.write(file, _records(points, newer_than=_newest(file)))
             finally:
                 os.close(file)
+        failpoint("usage.after")
 
     def read(self, key: LogKey, *, max_points: int) -> list[UsagePoint]:
         """The whole course, thinned evenly to at most `max_points`."""

@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import CannotPlace, Overtaken
 
 GUARD_WAIT = 5.0  #: seconds to wait for another agent that is acting on the same run
@@ -63,7 +64,9 @@ class Guard:
         if self.recorded is not None and mine < self.recorded:
             raise _overtaken(self.run_id, mine, self.recorded)
         if mine != self.recorded:
+            failpoint("epoch.before")
             os.pwrite(self._fd, f"{mine.attempt} {mine.epoch}\n".encode().ljust(48), 0)
+            failpoint("epoch.after")
             self.recorded = mine
 
     def check(self, mine: Claim) -> None:

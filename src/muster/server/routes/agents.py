@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from muster.domain.access import Action
+from muster.domain.access import Action, Actor
 from muster.domain.agent import Agent
 from muster.domain.errors import BadInput, Conflict
 from muster.domain.names import is_id
@@ -131,8 +131,10 @@ async def poll_work(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRe
             draining=asked.draining,
             free=free,
             now=ctx.now(),
+            heard=heard,
         )
 
+    heard = ctx.now()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + asked.wait
     topics = await ctx.db.read(lambda conn: _topics(conn, agent_id))
