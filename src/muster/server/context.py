@@ -69,6 +69,7 @@ class Context:
     now: Callable[[], datetime] = utc_now
     random: RandomBytes = os.urandom
     closing: bool = False
+    topics: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  #: what wakes whom
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod

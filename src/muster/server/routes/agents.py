@@ -15,6 +15,7 @@ from muster.domain.agent import Agent
 from muster.domain.errors import BadInput, Conflict
 from muster.domain.names import is_id
 from muster.domain.observation import AttemptKey
+from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
 from muster.server.context import CLOSING, Context
 from muster.service import claim, fleet, observe
@@ -34,6 +35,7 @@ from muster.wire.runs import RunModel
 
 router = APIRouter(tags=["agents"])
 
+_AGENTS_KNOWN = 10_000
 _MAX_INDEX = 4 * 1024 * 1024
 
 
@@ -107,8 +109,8 @@ async def delete_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None =
     await ctx.db.write(lambda tx: fleet.forget(tx, caller, name, entity, now=now))
 
 
-@router.post("/agents/{agent_id}/poll")
-async def poll_work(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRequest) -> wire.PollAnswer:
+@router.post("/agents/{agent_id}/poll", response_model=wire.PollAnswer)
+async def poll_work(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRequest) -> Response:
     """Renew all leases; wait for work and commands, and answer at once when there is any."""
     held = [
         Held(
@@ -137,25 +139,39 @@ async def poll_work(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRe
     heard = ctx.now()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + asked.wait
-    topics = await ctx.db.read(lambda conn: _topics(conn, agent_id))
+    topics = await _topics(ctx, agent_id, asked.incarnation)
     with ctx.bus.listen(*topics, CLOSING) as wake:
         while True:
             wake.clear()
             assignment = await ctx.db.write(work)
             left = deadline - loop.time()
             if assignment or left <= 0 or ctx.closing:
-                return _answer(ctx, assignment)
+                return answered(_answer(ctx, assignment))
             try:
                 await asyncio.wait_for(wake.wait(), left)
             except TimeoutError:
-                return wire.PollAnswer()
+                return answered(wire.PollAnswer())
 
 
-def _topics(conn: Connection, agent_id: str) -> list[str]:
-    agent = agents.find(conn, agent_id)
-    places = [locality_topic(agent.locality)] if agent else []
-    served = [queue_topic(queue_id) for queue_id in agents.queue_ids(conn, agent_id)]
-    return [agent_topic(agent_id), *places, *served]
+async def _topics(ctx: Context, agent_id: str, incarnation: str) -> tuple[str, ...]:
+    """What wakes an agent. It is settled when it registers, which a new incarnation does anew."""
+
+    def look(conn: Connection) -> tuple[str, ...]:
+        agent = agents.find(conn, agent_id)
+        if agent is None or agent.incarnation != incarnation:
+            return ()
+        served = (queue_topic(queue_id) for queue_id in agents.queue_ids(conn, agent_id))
+        return (agent_topic(agent_id), locality_topic(agent.locality), *served)
+
+    place = (agent_id, incarnation)
+    if place not in ctx.topics:
+        topics = await ctx.db.read(look)
+        if not topics:
+            return ()
+        if len(ctx.topics) >= _AGENTS_KNOWN:
+            ctx.topics.clear()
+        ctx.topics[place] = topics
+    return ctx.topics[place]
 
 
 def _answer(ctx: Context, assignment: Assignment) -> wire.PollAnswer:
@@ -179,17 +195,15 @@ def _claim(ctx: Context, item: Claim) -> wire.ClaimModel:
     )
 
 
-@router.post("/agents/{agent_id}/reports")
-async def send_reports(
-    ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.ReportBatch
-) -> wire.ReportAnswer:
+@router.post("/agents/{agent_id}/reports", response_model=wire.ReportAnswer)
+async def send_reports(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.ReportBatch) -> Response:
     """What the agent saw. Sending it again is harmless; what is out of date is refused by name."""
     reports = [_report(item) for item in asked.reports]
     now = ctx.now()
     refused = await ctx.db.write(
         lambda tx: observe.report(tx, caller, agent_id, asked.incarnation, reports, now=now)
     )
-    return wire.ReportAnswer(
+    answer = wire.ReportAnswer(
         refused=[
             wire.RefusedModel.model_construct(
                 run_id=item.key.run_id, attempt=item.key.attempt, epoch=item.epoch, reason=item.reason
@@ -197,6 +211,7 @@ async def send_reports(
             for item in refused
         ]
     )
+    return answered(answer)
 
 
 def _report(item: wire.ReportModel) -> Report:
