@@ -403,7 +403,7 @@ def place(content: Unpacked, data_dir: Path, *, aside: Path) -> Path | None:
     for name in there:
         (data_dir / name).rename(aside / name)
     failpoint("restore.moved-aside")
-    for name in (*_FILES, *_FOLDERS):
+    for name in _STATE:
         with contextlib.suppress(FileNotFoundError):  # a server with keys of its own has no local.key
             (content.folder / name).rename(data_dir / name)
     _place_outputs(content.folder / OUTPUTS, data_dir / OUTPUTS)
