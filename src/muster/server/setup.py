@@ -15,7 +15,7 @@ from muster.domain.names import checked_name
 from muster.server.context import Context, Settings
 from muster.service import accounts, queue
 from muster.store import accounts as store_accounts
-from muster.store import backup, migrations, records
+from muster.store import migrations, records, unpack
 from muster.store.database import Tx
 from muster.store.soundness import require_usable
 
@@ -82,9 +82,9 @@ def prepare(context: Context) -> None:
     """Refuse a damaged database, bring it up to date, and check that the files beside it are its own."""
     folder = context.settings.data_dir
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    backup.require_finished(folder)
+    unpack.require_finished(folder)
     if not context.db.shared:
-        require_usable(folder / backup.DATABASE, used_before=(folder / "blobs.id").exists())
+        require_usable(folder / "muster.db", used_before=(folder / "blobs.id").exists())
     context.db.write_now(_upgrade)
     context.db.write_now(lambda tx: _prepare(tx, context))
 

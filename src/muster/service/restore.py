@@ -19,7 +19,7 @@ from pathlib import Path
 from muster.domain.run import EventType
 from muster.service import sweep
 from muster.service.journal import Entry, write
-from muster.store import agents, backup, migrations, restored, runs
+from muster.store import agents, migrations, restored, runs, unpack
 from muster.store.backup import Manifest, Progress
 from muster.store.database import Database, Tx, sqlite_url
 from muster.store.soundness import require_sound
@@ -37,16 +37,16 @@ class Restored:
 
 def restore(file: Path, data_dir: Path, *, replace: bool, now: datetime, progress: Progress) -> Restored:
     """Put a backup in its place, once all of it is known to be good. No server may run on `data_dir`."""
-    backup.require_place(data_dir, replace=replace)
-    with backup.unpacked(file, data_dir, progress=progress) as content:
+    unpack.require_place(data_dir, replace=replace)
+    with unpack.unpacked(file, data_dir, progress=progress) as content:
         require_sound(content.database, called=file)
         live = _settle(content, now)
         aside = data_dir / f"replaced-{now:%Y%m%d-%H%M%S}"
-        replaced = backup.place(content, data_dir, aside=aside)
+        replaced = unpack.place(content, data_dir, aside=aside)
     return Restored(manifest=content.manifest, replaced=replaced, live=live)
 
 
-def _settle(content: backup.Unpacked, now: datetime) -> int:
+def _settle(content: unpack.Unpacked, now: datetime) -> int:
     db = Database(sqlite_url(content.database))
     try:
         db.write_now(lambda tx: migrations.upgrade(tx.conn))

@@ -21,7 +21,7 @@ import pytest
 from muster.domain.errors import BadBackup, Conflict, LocalProblem, MusterError, StoreUnavailable
 from muster.domain.observation import ReplicaState
 from muster.service.restore import Restored, restore
-from muster.store import backup
+from muster.store import backup, unpack
 from muster.store.backup import Manifest
 from muster.store.blobs import BlobPool
 from muster.store.logs import LogKey, LogStore
@@ -217,9 +217,9 @@ def test_a_restore_killed_half_way_is_not_served_and_can_be_done_again(filled: P
     env = {**os.environ, "MUSTER_FAILPOINT": "restore.moved-aside"}
     assert subprocess.run([*words, "--force"], env=env).returncode == -9
     with pytest.raises(StoreUnavailable, match="was interrupted"):
-        backup.require_finished(filled)
+        unpack.require_finished(filled)
     put_back(tmp_path / "b.tar", filled)
-    backup.require_finished(filled)
+    unpack.require_finished(filled)
     assert (filled / "local.key").read_text() == "mk-secret"
 
 
@@ -306,9 +306,9 @@ def test_a_malicious_archive_gets_nowhere(
     filled: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even one whose manifest fits."""
-    monkeypatch.setattr(backup._Seal, "sha256", "always")
+    monkeypatch.setattr(backup.Seal, "sha256", "always")
     monkeypatch.setattr(
-        backup._Seal, "files", property(lambda seal: 0, lambda seal, value: None), raising=False
+        backup.Seal, "files", property(lambda seal: 0, lambda seal, value: None), raising=False
     )
     write(filled, tmp_path / "good.tar")
     with tarfile.open(tmp_path / "good.tar") as good, tarfile.open(tmp_path / "evil.tar", "w") as evil:
