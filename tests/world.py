@@ -28,6 +28,7 @@ from muster.store import attempts, events, migrations, runs
 from muster.store.attempts import Attempt
 from muster.store.database import Database, Tx, sqlite_url
 from muster.store.schema import metadata
+from postgres import new_postgres
 
 T = TypeVar("T")
 
@@ -66,6 +67,13 @@ def new_sqlite(folder: Path) -> str:
     path = folder / "muster.db"
     shutil.copyfile(_empty_sqlite(), path)
     return sqlite_url(path)
+
+
+#: name → a new database with all its tables, in a folder where it needs one
+READY: Mapping[str, Callable[[Path], str]] = {
+    "sqlite": new_sqlite,
+    "postgresql": lambda folder: new_postgres(),
+}
 
 
 @dataclass(kw_only=True)
@@ -156,6 +164,9 @@ class World:
 
     def sweep(self) -> None:
         self.do(lambda tx: sweep.sweep(tx, now=self.now))
+
+    def keep_time(self) -> None:
+        self.do(lambda tx: sweep.keep_time(tx, now=self.now))
 
     def run(self, run_id: str) -> Run:
         found = self.do(lambda tx: runs.find(tx.conn, run_id))

@@ -20,6 +20,16 @@ app = typer.Typer(help="Start a server alone, or set one up.", invoke_without_co
 DataDirOption = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Where everything is kept. Default: MUSTER_DATA_DIR.")
 ]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="MUSTER_DATABASE",
+        show_envvar=False,
+        help="postgresql://USER@HOST/NAME, shared by several servers. Default: MUSTER_DATABASE, "
+        "else a SQLite file in the folder.",
+    ),
+]
 
 
 @app.callback()
@@ -28,6 +38,7 @@ def server(
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65535)] = 8700,
     data_dir: DataDirOption = None,
+    database: DatabaseOption = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A further name this server is called by. Repeat."),
@@ -46,8 +57,8 @@ def server(
 
     configure_logging(verbose=verbose)
     listener = bind(host, port)
-    place, context = _open(data_dir)
-    held = place.lock()
+    place, context = _open(data_dir, database)
+    held = place.lock(shared=context.db.shared)
     prepare(context)
     if not has_users(context):
         context.db.close()
@@ -72,6 +83,7 @@ def init(
         str | None, typer.Option(metavar="NAME", help="Name of the first user. Default: yours.")
     ] = None,
     data_dir: DataDirOption = None,
+    database: DatabaseOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make the first user, an admin, and print the key. It is shown this once."""
@@ -79,8 +91,8 @@ def init(
 
     from muster.server.setup import create_admin, prepare
 
-    place, context = _open(data_dir)
-    held = place.lock()
+    place, context = _open(data_dir, database)
+    held = place.lock(shared=context.db.shared)
     name = user or getpass.getuser()
     try:
         prepare(context)
@@ -96,12 +108,12 @@ def init(
     typer.echo("Sign in with it: muster login URL", err=True)
 
 
-def _open(data_dir: Path | None) -> tuple[DataDir, Context]:
+def _open(data_dir: Path | None, database: str | None) -> tuple[DataDir, Context]:
     from muster.server.context import Context, Settings
     from muster.server.setup import DataDir
     from muster.store.database import sqlite_url
 
     place = DataDir(path=(data_dir or default_data_dir(os.environ)).expanduser().absolute())
     place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings = Settings(database_url=sqlite_url(place.database), data_dir=place.path)
+    settings = Settings(database_url=database or sqlite_url(place.database), data_dir=place.path)
     return place, Context.open(settings)

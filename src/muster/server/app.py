@@ -32,8 +32,8 @@ def create_app(context: Context) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        now = context.now()
-        await context.db.write(lambda tx: sweep.give_everyone_time(tx, now=now))
+        context.db.follow(context.bus.wake_everyone)
+        await context.keep_time()
         context.secret = await context.db.read(server_secret)
         context.start(_sweep_forever(context))
         yield
@@ -71,6 +71,7 @@ async def _sweep_forever(context: Context) -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         try:
+            await context.keep_time()
             await context.db.write(partial(sweep.sweep, now=context.now()))
         except MusterError as error:
             log.error("sweep failed", detail=str(error))

@@ -6,12 +6,15 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from muster.domain.names import RandomBytes
+from muster.service import sweep
 from muster.service.bus import Bus
+from muster.store import postgres
 from muster.store.blobs import BlobPool
 from muster.store.database import Database
 from muster.store.logs import LogStore
@@ -23,6 +26,19 @@ MAX_BODY = 32 * 1024 * 1024
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+@dataclass
+class SharedClock:
+    """The database's clock, by which all servers that share it go."""
+
+    ahead: timedelta = timedelta()  #: of this machine's
+
+    def now(self) -> datetime:
+        return utc_now() + self.ahead
+
+    def set(self, now: datetime) -> None:
+        self.ahead = now - utc_now()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +61,7 @@ class Context:
     logs: LogStore
     usage: UsageStore
     blobs: BlobPool
+    clock: SharedClock
     secret: str = ""
     now: Callable[[], datetime] = utc_now
     random: RandomBytes = os.urandom
@@ -54,14 +71,23 @@ class Context:
     @classmethod
     def open(cls, settings: Settings) -> Context:
         bus = Bus()
+        clock = SharedClock()
         return cls(
             settings=settings,
+            clock=clock,
+            now=clock.now,
             db=Database(settings.database_url, on_commit=bus.publish),
             bus=bus,
             logs=LogStore(settings.data_dir / "logs"),
             usage=UsageStore(settings.data_dir / "usage"),
             blobs=BlobPool(settings.data_dir / "code"),
         )
+
+    async def keep_time(self) -> None:
+        """Set the clock by the database's, where it has one, and note that a server is there."""
+        if self.db.shared:
+            self.clock.set(await self.db.read(postgres.time_of))
+        await self.db.write(partial(sweep.keep_time, now=self.now()))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -36,12 +36,13 @@ class DataDir:
         """The local user's key, readable only by that user."""
         return self.path / "local.key"
 
-    def lock(self) -> int:
-        """Hold the directory for this server alone; returns the descriptor that holds it."""
+    def lock(self, *, shared: bool = False) -> int:
+        """Hold the directory, for this server alone or with others of the same database; returns the
+        descriptor that holds it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
             raise Conflict(
@@ -54,11 +55,17 @@ class DataDir:
 def prepare(context: Context) -> None:
     """Bring the database up to date, and check that the files beside it are its own."""
     context.settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    context.db.write_now(lambda tx: migrations.upgrade(tx.conn))
+    context.db.write_now(_upgrade)
     context.db.write_now(lambda tx: _prepare(tx, context))
 
 
+def _upgrade(tx: Tx) -> None:
+    tx.alone("setup")
+    migrations.upgrade(tx.conn)
+
+
 def _prepare(tx: Tx, context: Context) -> None:
+    tx.alone("setup")
     accounts.ensure_secret(tx, random=context.random)
     marker = context.settings.data_dir / "blobs.id"
     known = records.setting(tx.conn, _BLOBS)
@@ -77,6 +84,7 @@ def create_admin(context: Context, name: str) -> str:
     """The first user, admin of the server, with a queue `local`; returns the key, shown this once."""
 
     def work(tx: Tx) -> str:
+        tx.alone("setup")
         if store_accounts.count_users(tx.conn):
             raise Conflict(
                 "This server has users already.",

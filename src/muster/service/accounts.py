@@ -103,6 +103,7 @@ def create_user(
     if actor is not None and not actor.server_admin:
         raise NotAllowed("Only an admin of the server may add users.")
     checked_name(name, what="user")
+    tx.alone("accounts")
     if accounts.find_user(tx.conn, name) or accounts.find_entity(tx.conn, name):
         raise AlreadyExists("entity", name)
     accounts.add_entity(tx.conn, Entity(name=name, kind="user", created_at=now))
@@ -117,6 +118,7 @@ def create_team(tx: Tx, actor: Actor, name: str, *, now: datetime) -> Entity:
     if actor.kind is not KeyKind.USER:
         raise NotAllowed("Only users may create teams.")
     checked_name(name, what="entity")
+    tx.alone("accounts")
     if accounts.find_entity(tx.conn, name):
         raise AlreadyExists("entity", name)
     entity = Entity(name=name, kind="team", created_at=now)
@@ -128,6 +130,7 @@ def create_team(tx: Tx, actor: Actor, name: str, *, now: datetime) -> Entity:
 
 
 def set_role(tx: Tx, actor: Actor, entity: str, user: str, role: Role, *, now: datetime) -> None:
+    tx.alone("accounts")
     _require_entity(tx.conn, actor, entity)
     actor.require(Action.MANAGE, entity)
     if accounts.find_user(tx.conn, user) is None:
@@ -138,6 +141,7 @@ def set_role(tx: Tx, actor: Actor, entity: str, user: str, role: Role, *, now: d
 
 
 def remove_member(tx: Tx, actor: Actor, entity: str, user: str, *, now: datetime) -> None:
+    tx.alone("accounts")
     _require_entity(tx.conn, actor, entity)
     actor.require(Action.MANAGE, entity)
     _keep_an_admin(tx.conn, entity, user, None)

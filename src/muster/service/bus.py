@@ -37,7 +37,7 @@ def log_topic(run_id: str) -> str:
 
 
 class Bus:
-    """In one process. (Several servers on PostgreSQL will also tell each other.)"""
+    """In one process; what other servers of the same database commit reaches it too."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
@@ -52,6 +52,10 @@ class Bus:
         for topic in told & self._waiting.keys():
             for event in self._waiting[topic]:
                 event.set()
+
+    def wake_everyone(self) -> None:
+        """Word of something was missed: all look again."""
+        self.publish({*self._waiting, *self._called})
 
     def on(self, topic: str, call: Callable[[], None]) -> None:
         """From now on, `call` is called when `topic` is told, before anybody wakes."""

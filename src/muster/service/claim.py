@@ -78,7 +78,11 @@ class _Books:
 
 
 def require_agent(conn: Connection, actor: Actor, agent_id: str, incarnation: str) -> Agent:
-    agent = agents.find(conn, agent_id)
+    return checked_agent(agents.find(conn, agent_id), actor, agent_id, incarnation)
+
+
+def checked_agent(agent: Agent | None, actor: Actor, agent_id: str, incarnation: str) -> Agent:
+    """The agent, if it is known, the actor may speak for it, and nothing has taken its place."""
     if agent is None or not actor.may(Action.SERVE, agent.entity):
         raise NotFound("agent", agent_id, hint="It was removed. Start it again to register anew.")
     if agent.incarnation != incarnation:
@@ -103,7 +107,7 @@ def assign(
     draining: bool = False,
 ) -> Assignment:
     """Renew the agent's leases and give it whatever there is for it."""
-    agent = require_agent(tx.conn, actor, agent_id, incarnation)
+    agent = checked_agent(agents.hold(tx.conn, agent_id), actor, agent_id, incarnation)
     if agent.left_at is not None:  # its last request was still waiting when it said good-bye
         return Assignment()
     agents.touch(tx.conn, agent.id, at=now, free=free)
@@ -137,6 +141,7 @@ def _balance(tx: Tx, agent: Agent, held: Sequence[Held]) -> _Books:
         head for head in live.values() if head.id not in said or said[head.id].epoch != head.epoch
     ]
     elsewhere = [run_id for run_id in said if run_id not in live]
+    runs.hold(tx.conn, elsewhere)
     others = runs.find_many(tx.conn, elsewhere)
     for run_id, item in said.items():
         head = live.get(run_id) or (others[run_id].head if run_id in others else None)
@@ -199,27 +204,38 @@ def _orphans(tx: Tx, agent: Agent, now: datetime, entries: list[Entry]) -> list[
         entries.append(entry)
         key = AttemptKey(run_id=head.id, attempt=head.attempt)
         values = {"epoch": epoch, "report_seq": 0, "agent_id": agent.id, "agent_name": agent.name}
-        attempts.change(tx.conn, key, values)
+        attempts.change(tx.conn, {key: values})
         adopted.append(head.id)
     return adopted
 
 
 def _claim_waiting(tx: Tx, agent: Agent, capacity: Capacity, now: datetime) -> list[Run]:
-    limit = max(LOOK_AHEAD, 2 * capacity.slots)
-    candidates: list[Candidate] = []
-    for queue in queues.of_agent(tx.conn, agent.id):
-        if queue.paused_at is None:
-            candidates += runs.waiting(tx.conn, queue.id, room=agent.total, limit=limit)
-    candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
-    chosen = pick(candidates, capacity)
-    if not chosen:
+    heads = _picked(tx, agent, capacity)
+    if not heads:
         return []
-    heads = runs.heads(tx.conn, chosen)
-    entries = [_claimed(agent, heads[run_id], now) for run_id in chosen]
+    entries = [_claimed(agent, head, now) for head in heads]
     attempts.add(tx.conn, [_attempt_row(agent, entry.head, now) for entry in entries])
     write(tx, entries)
-    whole = runs.find_many(tx.conn, chosen)
-    return [whole[run_id] for run_id in chosen]
+    whole = runs.find_many(tx.conn, [head.id for head in heads])
+    return [whole[head.id] for head in heads]
+
+
+def _picked(tx: Tx, agent: Agent, capacity: Capacity) -> list[RunHead]:
+    """The runs to be handed out, in order. What another server is just handing out is passed over."""
+    serving = [queue.id for queue in queues.of_agent(tx.conn, agent.id) if queue.paused_at is None]
+    passed: set[str] = set()
+    while True:
+        limit = max(LOOK_AHEAD, 2 * capacity.slots) + len(passed)
+        candidates: list[Candidate] = []
+        for queue_id in serving:
+            candidates += runs.waiting(tx.conn, queue_id, room=agent.total, limit=limit)
+        candidates = [candidate for candidate in candidates if candidate.run_id not in passed]
+        candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
+        chosen = pick(candidates, capacity)
+        heads = runs.take_waiting(tx.conn, chosen) if chosen else {}
+        if len(heads) == len(chosen):
+            return [heads[run_id] for run_id in chosen]
+        passed.update(run_id for run_id in chosen if run_id not in heads)
 
 
 def _claimed(agent: Agent, head: RunHead, now: datetime) -> Entry:

@@ -43,6 +43,7 @@ def register(
     """Enter an agent. One of the same name is overtaken, and its runs are open to this one at once."""
     entity = asked.entity or actor.default_entity
     actor.require(Action.SERVE, entity)
+    tx.alone(f"agents of {entity}")
     served = [_served_queue(tx, entity, name, asked.engine) for name in dict.fromkeys(asked.queues)]
     known = agents.find_by_name(tx.conn, entity, asked.name)
     agent = Agent(
@@ -75,7 +76,7 @@ def register(
 
 def leave(tx: Tx, actor: Actor, agent_id: str, incarnation: str, *, now: datetime) -> None:
     """An agent says good-bye; what it ran goes on and waits for the next one."""
-    agent = agents.find(tx.conn, agent_id)
+    agent = agents.hold(tx.conn, agent_id)
     if agent is None:
         raise NotFound("agent", agent_id)
     actor.require(Action.SERVE, agent.entity)
@@ -89,6 +90,7 @@ def forget(tx: Tx, actor: Actor, name: str, entity: str | None, *, now: datetime
     """Remove an agent that is gone for good."""
     owner = entity or actor.default_entity
     actor.require(Action.MANAGE, owner)
+    tx.alone(f"agents of {owner}")
     agent = agents.find_by_name(tx.conn, owner, name)
     if agent is None:
         raise NotFound("agent", name, known=[a.name for a in agents.of_entities(tx.conn, [owner])])
@@ -114,7 +116,7 @@ def _served_queue(tx: Tx, entity: str, name: str, engine: str) -> Queue:
 
 def _orphan_runs(tx: Tx, agent: Agent, now: datetime, *, why: str) -> None:
     entries = []
-    for head in runs.live_of_agent(tx.conn, agent.id):
+    for head in runs.hold_live_of_agent(tx.conn, agent.id):
         entry = Entry(head, now, agent.name)
         entry.note(EventType.LEASE, {"agent": agent.name, "epoch": head.epoch, "what": why})
         entry.set(agent_id=None, lease_expires_at=now)
@@ -128,6 +130,8 @@ def _follow_inventory(tx: Tx, queue: Queue, now: datetime) -> Queue:
     """The maxima of a queue that follows its machines become the biggest machine's size."""
     if not queue.follows_inventory:
         return queue
+    tx.alone("queues")
+    queue = queues.find_by_id(tx.conn, queue.id) or queue
     totals = [agent.total for agent in agents.of_queue(tx.conn, queue.id)]
     biggest: dict[str, str | int] = {
         "cpus": format_cpus(max(total.millicpus for total in totals)),

@@ -56,10 +56,9 @@ class Entry:
 
 def write(tx: Tx, entries: list[Entry]) -> None:
     """Write all entries; tell whoever follows these runs."""
-    events.add(tx.conn, [event for entry in entries for event in entry.events])
+    events.add(tx, [event for entry in entries for event in entry.events])
+    runs.change(tx.conn, {entry.head.id: entry.changes for entry in entries if entry.changes})
     for entry in entries:
-        if entry.changes:
-            runs.change(tx.conn, entry.head.id, entry.changes)
         if entry.events:
             tx.tell(run_topic(entry.head.id))
     if any(entry.events for entry in entries):

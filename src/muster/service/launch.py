@@ -55,7 +55,7 @@ def launch(tx: Tx, actor: Actor, orders: Sequence[Order], *, now: datetime, rand
         accounts.ensure_project(tx.conn, entity, project, at=now)
     runs.add(tx.conn, made)
     events.add(
-        tx.conn,
+        tx,
         [
             events.NewEvent(
                 run_id=run.id,

@@ -59,13 +59,14 @@ def report(
     by_key: dict[AttemptKey, list[Report]] = {}
     for item in reports:
         by_key.setdefault(item.key, []).append(item)
-    heads = runs.heads(tx.conn, {key.run_id for key in by_key})
+    heads = runs.hold(tx.conn, {key.run_id for key in by_key})
     tries = attempts.find_many(tx.conn, by_key)
     members = attempts.replicas_of_many(tx.conn, by_key)
     refused: list[Refused] = []
     entries: list[Entry] = []
     new: list[tuple[AttemptKey, Replica]] = []
     known: list[tuple[AttemptKey, Replica]] = []
+    changes: dict[AttemptKey, Mapping[str, Any]] = {}
     for key, items in by_key.items():
         head, attempt = heads.get(key.run_id), tries.get(key)
         if head is None or attempt is None or head.entity != agent.entity:
@@ -80,7 +81,7 @@ def report(
             continue
         entry = Entry(head, now, agent.name)
         before = members.get(key, {})
-        after = _apply(tx, entry, attempt, before, fresh)
+        changes[key], after = _apply(tx, entry, attempt, before, fresh)
         for rank, replica in after.items():
             if rank not in before:
                 new.append((key, replica))
@@ -88,6 +89,7 @@ def report(
                 known.append((key, replica))
         entries.append(entry)
     attempts.save_replicas(tx.conn, new, known)
+    attempts.change(tx.conn, changes)
     write(tx, entries)
     return refused
 
@@ -104,12 +106,14 @@ def end_attempt_unseen(tx: Tx, entry: Entry, reason: str) -> None:
     attempt = attempts.find_many(tx.conn, [key])[key]
     end = AttemptEnd.STOPPED if entry.head.stop_requested_at else AttemptEnd.LOST
     state = RunState.STOPPED if entry.head.stop_requested_at else RunState.QUEUED
-    attempts.change(tx.conn, key, _end(tx, entry, attempt, Judgement(state=state, end=end, reason=reason)))
+    judgement = Judgement(state=state, end=end, reason=reason)
+    attempts.change(tx.conn, {key: _end(tx, entry, attempt, judgement)})
 
 
 def _apply(
     tx: Tx, entry: Entry, attempt: Attempt, before: Mapping[int, Replica], fresh: Sequence[Report]
-) -> Mapping[int, Replica]:
+) -> tuple[dict[str, Any], Mapping[int, Replica]]:
+    """What changes of the attempt, and its members as they are now."""
     view = attempt.view(entry.head.nodes, before)
     changes: dict[str, Any] = {"report_seq": max(item.seq for item in fresh)}
     for item in fresh:
@@ -131,9 +135,7 @@ def _apply(
         changes |= _end(tx, entry, replace(attempt, failure=view.failure), judgement)
     elif judgement.state is not entry.head.state and may_move(entry.head.state, judgement.state):
         entry.move(judgement.state, reason=_phase_detail(fresh))
-    key = AttemptKey(run_id=attempt.run_id, attempt=attempt.attempt)
-    attempts.change(tx.conn, key, changes)
-    return view.replicas
+    return changes, view.replicas
 
 
 def _of_no_member(fact: Fact, nodes: int) -> bool:

@@ -53,6 +53,7 @@ def create(
     random: RandomBytes,
     follows_inventory: bool = False,
 ) -> Queue:
+    tx.alone("queues")
     owner = entity or actor.default_entity
     actor.require(Action.MANAGE, owner)
     if accounts.find_entity(tx.conn, owner) is None:
@@ -98,6 +99,7 @@ def edit(
     now: datetime,
 ) -> Queue:
     """A new version. Runs that wait keep the version they were launched with."""
+    tx.alone("queues")
     queue = find(tx.conn, actor, name, entity)
     actor.require(Action.MANAGE, queue.entity)
     new_config = queue.config if config is None else config
@@ -118,6 +120,7 @@ def edit(
 
 
 def set_paused(tx: Tx, actor: Actor, name: str, *, entity: str | None, paused: bool, now: datetime) -> Queue:
+    tx.alone("queues")
     queue = find(tx.conn, actor, name, entity)
     actor.require(Action.MANAGE, queue.entity)
     if (queue.paused_at is not None) == paused:
@@ -130,6 +133,7 @@ def set_paused(tx: Tx, actor: Actor, name: str, *, entity: str | None, paused: b
 
 
 def delete(tx: Tx, actor: Actor, name: str, *, entity: str | None, now: datetime) -> None:
+    tx.alone("queues")
     queue = find(tx.conn, actor, name, entity)
     actor.require(Action.MANAGE, queue.entity)
     if queues.has_runs(tx.conn, queue.id):

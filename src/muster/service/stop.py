@@ -14,6 +14,8 @@ from muster.store.database import Tx
 
 
 def find_run(tx: Tx, actor: Actor, run_id: str) -> Run:
+    """The run, to be changed in this transaction."""
+    runs.hold(tx.conn, [run_id])
     run = runs.find(tx.conn, run_id)
     if run is None or not actor.may_see(run.entity, run.id):
         raise NotFound("run", run_id)

@@ -1,10 +1,15 @@
-"""What happens when nobody speaks: leases that run out, runs that stay lost, answers too old to keep."""
+"""What happens when nobody speaks: leases that run out, runs that stay lost, answers too old to keep.
+
+Leases are measured in time that some server was there to see. While none runs, while the machine
+sleeps, when the clock is set forward or back by an hour, no agent falls silent because of that:
+`keep_time` finds that the clock is not where it should be and moves all leases along with it.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, RunHead
+from muster.domain.run import LOST_AFTER, EventType, RunHead
 from muster.service.bus import locality_topic
 from muster.service.journal import Entry, write
 from muster.service.observe import end_attempt_unseen
@@ -12,6 +17,8 @@ from muster.store import agents, records, runs
 from muster.store.database import Tx
 
 KEEP_ANSWERS = timedelta(hours=24)
+BEAT = timedelta(seconds=5)  #: how often the servers note that one of them is there
+_LAST_BEAT = "last_beat"
 _AT_ONCE = 500
 
 
@@ -60,6 +67,20 @@ def _is_better_elsewhere(tx: Tx, head: RunHead, locality: str | None, now: datet
     return any(agent.online(now) and agent.locality != locality for agent in serving)
 
 
-def give_everyone_time(tx: Tx, *, now: datetime) -> None:
-    """A starting server was deaf for a while: no lease may run out because of that."""
-    runs.extend_all_leases(tx.conn, until=now + LEASE_TTL)
+def keep_time(tx: Tx, *, now: datetime) -> None:
+    """To be called all the time; whichever server comes first does it for all."""
+    last = _last_beat(tx)
+    if last is not None and -BEAT < now - last < BEAT:
+        return
+    tx.alone("time")
+    last = _last_beat(tx)
+    unseen = now - last if last is not None else timedelta()
+    if not -BEAT < unseen < 1.5 * BEAT:
+        runs.shift_leases(tx.conn, by=unseen)
+        agents.shift_seen(tx.conn, by=unseen)
+    records.set_setting(tx.conn, _LAST_BEAT, now.isoformat())
+
+
+def _last_beat(tx: Tx) -> datetime | None:
+    text = records.setting(tx.conn, _LAST_BEAT)
+    return datetime.fromisoformat(text) if text else None

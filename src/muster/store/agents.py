@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from muster.domain.agent import Agent
 from muster.domain.resources import Resources
@@ -38,8 +38,18 @@ def save(conn: Connection, agent: Agent, queue_ids: Sequence[str]) -> None:
     conn.execute(insert(agent_queues), [{"agent_id": agent.id, "queue_id": qid} for qid in queue_ids])
 
 
+_by_id = select(agents).where(agents.c.id == bindparam("id"))
+_by_id_locked = _by_id.with_for_update(key_share=True)
+
+
 def find(conn: Connection, agent_id: str) -> Agent | None:
-    row = conn.execute(select(agents).where(agents.c.id == agent_id)).one_or_none()
+    row = conn.execute(_by_id, {"id": agent_id}).one_or_none()
+    return _agent(row) if row else None
+
+
+def hold(conn: Connection, agent_id: str) -> Agent | None:
+    """`find`, to be changed in this transaction: nothing else is done for this agent meanwhile."""
+    row = conn.execute(_by_id_locked, {"id": agent_id}).one_or_none()
     return _agent(row) if row else None
 
 
@@ -75,6 +85,12 @@ def touch(conn: Connection, agent_id: str, *, at: datetime, free: Resources | No
     if free is not None:
         values["free"] = asdict(free)
     conn.execute(update(agents).where(agents.c.id == agent_id).values(**values))
+
+
+def shift_seen(conn: Connection, *, by: timedelta) -> None:
+    """Move the moment at which each agent was last heard of."""
+    for row in conn.execute(select(agents.c.id, agents.c.seen_at)).all():
+        touch(conn, row.id, at=row.seen_at + by, free=None)
 
 
 def leave(conn: Connection, agent_id: str, *, at: datetime) -> None:

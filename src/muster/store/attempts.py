@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select
 
 from muster.domain.observation import AttemptKey, EndSeen, Failure, Phase, Replica
 from muster.domain.run import AttemptEnd
 from muster.domain.verdict import AttemptView
+from muster.store.bulk import change_many
 from muster.store.codec import (
     end_from_data,
     end_to_data,
@@ -71,17 +72,18 @@ def of_run(conn: Connection, run_id: str) -> list[Attempt]:
     return [_attempt(row) for row in rows]
 
 
-def change(conn: Connection, key: AttemptKey, values: Mapping[str, Any]) -> None:
+def change(conn: Connection, changes: Mapping[AttemptKey, Mapping[str, Any]]) -> None:
+    """Attempt → columns to change."""
+    change_many(conn, attempts, [(key.__dict__, _encode(values)) for key, values in changes.items()])
+
+
+def _encode(values: Mapping[str, Any]) -> dict[str, Any]:
     plain = dict(values)
     if "failure" in plain:
         plain["failure"] = failure_to_data(plain["failure"])
     if "end_seen" in plain:
         plain["end_seen"] = end_to_data(plain["end_seen"])
-    conn.execute(
-        update(attempts)
-        .where(attempts.c.run_id == key.run_id, attempts.c.attempt == key.attempt)
-        .values(**plain)
-    )
+    return plain
 
 
 def replicas_of_many(conn: Connection, keys: Iterable[AttemptKey]) -> dict[AttemptKey, dict[int, Replica]]:
@@ -103,19 +105,6 @@ def replicas_of(conn: Connection, key: AttemptKey) -> list[Replica]:
     return [replica_from_data(data) for data in rows.scalars()]
 
 
-_update_replica = (
-    update(replicas)
-    .where(
-        and_(
-            replicas.c.run_id == bindparam("k_run_id"),
-            replicas.c.attempt == bindparam("k_attempt"),
-            replicas.c.rank == bindparam("k_rank"),
-        )
-    )
-    .values(state=bindparam("v_state"), data=bindparam("v_data"))
-)
-
-
 def save_replicas(
     conn: Connection, new: Sequence[tuple[AttemptKey, Replica]], known: Sequence[tuple[AttemptKey, Replica]]
 ) -> None:
@@ -134,16 +123,14 @@ def save_replicas(
             ],
         )
     if known:
-        conn.execute(
-            _update_replica,
+        change_many(
+            conn,
+            replicas,
             [
-                {
-                    "k_run_id": key.run_id,
-                    "k_attempt": key.attempt,
-                    "k_rank": replica.rank,
-                    "v_state": replica.state.value,
-                    "v_data": replica_to_data(replica),
-                }
+                (
+                    {**key.__dict__, "rank": replica.rank},
+                    {"state": replica.state.value, "data": replica_to_data(replica)},
+                )
                 for key, replica in known
             ],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -13,6 +14,10 @@ from muster.domain.run import AttemptEnd, Retry, RunSpec
 from muster.domain.training import Launcher, Training
 
 Data = Mapping[str, Any]
+
+
+def compact_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def spec_to_data(spec: RunSpec) -> dict[str, Any]:

@@ -3,30 +3,37 @@
 A write is a function of a transaction. Those that wait while the disk is busy are run one after
 another in the same transaction, each behind a savepoint, and committed together: one durable flush
 serves them all, and no caller hears "done" before it is.
+
+On PostgreSQL other servers write too. A write then locks the rows it is about to decide on (`runs`
+says how), and one that collided with another's all the same is undone and run again: a write must
+therefore change nothing but the database.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, insert
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
+from muster._failpoint import failpoint
 from muster.domain.errors import StoreUnavailable
+from muster.store import postgres, sqlite
+from muster.store.schema import events
 
 T = TypeVar("T")
 
 MAX_GROUP = 256  #: writes in one commit
 READERS = 4
+TRIES = 5  #: of a write that collides with those of other servers
 
 
 @dataclass(kw_only=True)
@@ -35,17 +42,28 @@ class Tx:
 
     conn: Connection
     topics: set[str] = field(default_factory=set)
+    events: list[Mapping[str, Any]] = field(default_factory=list)
 
     def tell(self, topic: str) -> None:
         """Wake whoever waits on `topic`, once this is committed."""
         self.topics.add(topic)
 
+    def file_events(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows for the table of events. They are written last of all, so that their numbers grow in
+        the order in which they can be seen, whichever server writes: who follows them misses none."""
+        self.events.extend(rows)
 
-@dataclass(kw_only=True)
+    def alone(self, what: str) -> None:
+        """Until this is committed, nobody else is in a transaction that is alone with `what`."""
+        if self.conn.dialect.name == "postgresql":
+            postgres.lock(self.conn, what)
+
+
+@dataclass(kw_only=True, eq=False)
 class _Job:
     work: Callable[[Tx], Any]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[Any] | None = None
     result: Any = None
     error: BaseException | None = None
     topics: set[str] = field(default_factory=set)
@@ -57,17 +75,41 @@ class Database:
     def __init__(self, url: str, *, on_commit: Callable[[set[str]], None] = lambda topics: None) -> None:
         """`on_commit` hears, on the event loop and before the writers do, which topics changed."""
         self.url = make_url(url)
+        kind = self.url.get_backend_name()
+        if kind not in ("sqlite", "postgresql"):
+            raise StoreUnavailable(
+                f"Muster keeps its data in SQLite or PostgreSQL, not in {kind}.",
+                hint="Give an address such as postgresql://user@host/muster.",
+            )
         self._on_commit = on_commit
-        self._write_engine = _engine(self.url, read_only=False, pool_size=1)
-        self._read_engine = _engine(self.url, read_only=True, pool_size=READERS)
+        make = sqlite.make_engine if kind == "sqlite" else postgres.make_engine
+        self._write_engine = make(self.url, read_only=False, pool_size=1)
+        self._read_engine = make(self.url, read_only=True, pool_size=READERS)
+        self._relay = postgres.Relay(self.url) if kind == "postgresql" else None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="muster-read")
         self._writer = threading.Thread(target=self._write_loop, name="muster-write", daemon=True)
         self._writer.start()
 
     @property
-    def dialect(self) -> str:
-        return self.url.get_backend_name()
+    def shared(self) -> bool:
+        """May other servers use it at the same time?"""
+        return self._relay is not None
+
+    def follow(self, on_gap: Callable[[], None]) -> None:
+        """Hear of the commits of other servers too, on this event loop; `on_gap`: some were missed."""
+        if self._relay is not None:
+            loop = asyncio.get_running_loop()
+            self._relay.start(
+                lambda topics: loop.call_soon_threadsafe(self._on_commit, topics),
+                lambda: loop.call_soon_threadsafe(on_gap),
+            )
+
+    def tell(self, topics: set[str]) -> None:
+        """Wake whoever waits on these, here and at other servers, for something that is in no database."""
+        self._on_commit(topics)
+        if self._relay is not None:
+            self._relay.send(topics)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a read-only transaction."""
@@ -77,27 +119,39 @@ class Database:
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run `work` in a transaction; returns when it is durable, raises if nothing of it was kept."""
         loop = asyncio.get_running_loop()
-        job = _Job(work=work, loop=loop, future=loop.create_future())
-        self._jobs.put(job)
-        result: T = await job.future
-        return result
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(work=work, loop=loop, future=future))
+        return await future
 
     def write_now(self, work: Callable[[Tx], T]) -> T:
         """`write` for a program without an event loop (set-up commands)."""
-        with _translated(), self._write_engine.begin() as conn:
-            return work(Tx(conn=conn))
+        job = _Job(work=work)
+        self._settle([job])
+        if job.error is not None:
+            raise job.error
+        result: T = job.result
+        return result
 
     def close(self) -> None:
         """Finish what was accepted, then let go of the database."""
         self._jobs.put(None)
         self._writer.join()
         self._readers.shutdown()
+        if self._relay is not None:
+            self._relay.close()
         self._read_engine.dispose()
         self._write_engine.dispose()
 
     def _read(self, work: Callable[[Connection], T]) -> T:
-        with _translated(), self._read_engine.connect() as conn:
-            return work(conn)
+        with _translated():
+            try:
+                with self._read_engine.connect() as conn:
+                    return work(conn)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            with self._read_engine.connect() as conn:  # the connection had died while it lay in the pool
+                return work(conn)
 
     def _write_loop(self) -> None:
         while True:
@@ -105,12 +159,7 @@ class Database:
             if first is None:
                 return
             group, last = self._gather(first)
-            try:
-                self._commit(group)
-            except BaseException as error:  # noqa: BLE001 - every waiting caller must hear of it
-                for job in group:
-                    job.error = job.error or error
-                    job.topics = set()
+            self._settle(group)
             self._deliver(group)
             if last:
                 return
@@ -128,29 +177,63 @@ class Database:
             group.append(job)
         return group, False
 
-    def _commit(self, group: Sequence[_Job]) -> None:
-        with _translated(), self._write_engine.begin() as conn:
-            for job in group:
-                tx = Tx(conn=conn)
-                conn.exec_driver_sql("SAVEPOINT one")
+    def _settle(self, group: Sequence[_Job]) -> None:
+        """Every job of the group has its result or its error, and what has a result is durable."""
+        for job in self._together(group):
+            for _ in range(TRIES):
+                job.error = None
+                if not self._together([job], patient=True):
+                    break
+
+    def _together(self, group: Sequence[_Job], *, patient: bool = False) -> list[_Job]:
+        """Run the group in one transaction. Returns those of which nothing was kept through no fault of
+        their own, each with the error it met: it is worth another try alone."""
+        again: list[_Job] = []
+        committing = False
+        try:
+            with self._write_engine.connect() as conn:
+                if patient and self.shared:
+                    postgres.be_patient(conn)
+                done = [(job, tx) for job in group if (tx := _run(conn, job, group, again)) is not None]
+                if not done:
+                    return again
+                self._finish(conn, [tx for _, tx in done])
+                failpoint("commit.before")
+                committing = True
                 try:
-                    job.result = job.work(tx)
-                except DBAPIError as error:
-                    if error.connection_invalidated or "disk" in str(error.orig):
-                        raise
-                    job.error = _unavailable(error)
-                    conn.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
-                except BaseException as error:  # noqa: BLE001 - handed to the caller as it is
-                    job.error = error
-                    conn.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
-                else:
+                    conn.commit()
+                except BaseException:
+                    conn.invalidate()  # whatever it has left undone, the next write must not commit it
+                    raise
+                failpoint("commit.after")
+                for job, tx in done:
                     job.topics = tx.topics
-                conn.exec_driver_sql("RELEASE SAVEPOINT one")
+        except BaseException as error:  # noqa: BLE001 - every waiting caller must hear of it
+            retry = not committing and isinstance(error, DBAPIError) and _is_worth_another_try(error, group)
+            said = _unavailable(error) if isinstance(error, DBAPIError) else error
+            for job in group:
+                if job.error is None:
+                    job.error, job.result = said, None
+                    if retry:
+                        again.append(job)
+        return again
+
+    def _finish(self, conn: Connection, done: Sequence[Tx]) -> None:
+        """What is written last: the events, and word to other servers."""
+        rows = [row for tx in done for row in tx.events]
+        if self._relay is not None:
+            topics = set().union(*(tx.topics for tx in done))
+            if rows:
+                postgres.lock(conn, "events")
+            self._relay.notify(conn, topics)
+        if rows:
+            conn.execute(insert(events), rows)
 
     def _deliver(self, group: Sequence[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         for job in group:
-            by_loop.setdefault(job.loop, []).append(job)
+            if job.loop is not None:
+                by_loop.setdefault(job.loop, []).append(job)
         for loop, jobs in by_loop.items():
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._resolve, jobs)
@@ -160,7 +243,7 @@ class Database:
         if topics:
             self._on_commit(topics)
         for job in jobs:
-            if job.future.cancelled():
+            if job.future is None or job.future.done():
                 continue
             if job.error is not None:
                 job.future.set_exception(job.error)
@@ -168,7 +251,35 @@ class Database:
                 job.future.set_result(job.result)
 
 
-class _translated:  # noqa: N801 - reads as a statement: `with _translated(), …`
+def _run(conn: Connection, job: _Job, group: Sequence[_Job], again: list[_Job]) -> Tx | None:
+    """Run one job of a transaction; None: nothing of it is left there."""
+    tx = Tx(conn=conn)
+    company = len(group) > 1
+    if company:
+        conn.exec_driver_sql("SAVEPOINT one")
+    try:
+        job.result = job.work(tx)
+    except DBAPIError as error:
+        if error.connection_invalidated or "disk" in str(error.orig):
+            raise
+        job.error = _unavailable(error)
+        if postgres.is_collision(error):
+            again.append(job)
+    except BaseException as error:  # noqa: BLE001 - handed to the caller as it is
+        job.error = error
+    if company and job.error is not None:
+        conn.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
+    if company:
+        conn.exec_driver_sql("RELEASE SAVEPOINT one")
+    return tx if job.error is None else None
+
+
+def _is_worth_another_try(error: DBAPIError, group: Sequence[_Job]) -> bool:
+    """One of a group may have spoiled it for all; a connection may have died before the commit."""
+    return len(group) > 1 or error.connection_invalidated or postgres.is_collision(error)
+
+
+class _translated:  # noqa: N801 - reads as a statement: `with _translated(): …`
     """Driver errors become `StoreUnavailable`."""
 
     def __enter__(self) -> None:
@@ -180,7 +291,7 @@ class _translated:  # noqa: N801 - reads as a statement: `with _translated(), �
 
 
 def _unavailable(error: DBAPIError) -> StoreUnavailable:
-    words = str(error.orig)
+    words = str(error.orig).strip().rstrip(".")
     hint = "Look at the server's log; nothing was changed."
     if "full" in words:
         hint = "The disk is full: make room, then try again. Nothing was changed."
@@ -188,41 +299,10 @@ def _unavailable(error: DBAPIError) -> StoreUnavailable:
         hint = "The database cannot be written: check its permissions and mount. Nothing was changed."
     elif "malformed" in words or "not a database" in words:
         hint = "The database file is damaged: restore it from a backup. Nothing was changed."
+    elif "connection" in words:
+        hint = "Is the database running, and its address right? Nothing was changed."
     return StoreUnavailable(f"The database refused: {words}.", hint=hint)
 
 
 def sqlite_url(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string()
-
-
-def _engine(url: URL, *, read_only: bool, pool_size: int) -> Engine:
-    engine = create_engine(
-        url,
-        pool_size=pool_size,
-        max_overflow=0,
-        json_serializer=lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False),
-    )
-    if url.get_backend_name() == "sqlite":
-        _tune_sqlite(engine, read_only=read_only)
-    return engine
-
-
-def _tune_sqlite(engine: Engine, *, read_only: bool) -> None:
-    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
-
-    @event.listens_for(engine, "connect")
-    def _connect(connection: Any, record: object) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves: the driver's own rules are no use here
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = FULL")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.execute("PRAGMA busy_timeout = 10000")
-        cursor.execute("PRAGMA cache_size = -16000")
-        if read_only:
-            cursor.execute("PRAGMA query_only = ON")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def _begin(conn: Connection) -> None:
-        conn.exec_driver_sql(begin)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from muster.domain.run import Event, EventType
+from muster.store.database import Tx
 from muster.store.schema import AnyRow, events, runs
 
 
@@ -24,9 +25,8 @@ class NewEvent:
     data: Mapping[str, Any]
 
 
-def add(conn: Connection, items: Sequence[NewEvent]) -> None:
-    if items:
-        conn.execute(insert(events), [{**item.__dict__, "type": item.type.value} for item in items])
+def add(tx: Tx, items: Sequence[NewEvent]) -> None:
+    tx.file_events([{**item.__dict__, "type": item.type.value} for item in items])
 
 
 def of_run(conn: Connection, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:

@@ -39,8 +39,15 @@ def kept_answer(conn: Connection, actor: str, key: str, *, since: datetime) -> K
     return KeptAnswer(fingerprint=row.fingerprint, answer=row.answer) if row else None
 
 
-def keep_answer(conn: Connection, actor: str, key: str, kept: KeptAnswer, *, at: datetime) -> None:
-    conn.execute(delete(idempotency).where(idempotency.c.actor == actor, idempotency.c.key == key))
+def keep_answer(
+    conn: Connection, actor: str, key: str, kept: KeptAnswer, *, at: datetime, since: datetime
+) -> None:
+    """In place of an answer from before `since`. (A newer one is another server's, and collides.)"""
+    conn.execute(
+        delete(idempotency).where(
+            idempotency.c.actor == actor, idempotency.c.key == key, idempotency.c.created_at < since
+        )
+    )
     conn.execute(
         insert(idempotency).values(
             actor=actor, key=key, fingerprint=kept.fingerprint, answer=kept.answer, created_at=at

@@ -1,13 +1,19 @@
-"""Runs: insert, find, page, order, lease. Every statement is here; none decides anything."""
+"""Runs: insert, find, page, order, lease. Every statement is here; none decides anything.
+
+Who changes a run holds its row: heads to be changed are read by `hold`, `take_waiting`, or a query
+that says `FOR UPDATE` (nothing on SQLite, where there is but one writer). What another server holds
+just now is passed over where there is more to choose from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import (
+    BigInteger,
     Connection,
     Select,
     and_,
@@ -20,6 +26,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    type_coerce,
     union_all,
     update,
 )
@@ -27,8 +34,9 @@ from sqlalchemy import (
 from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
+from muster.store.bulk import change_many
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
-from muster.store.schema import AnyRow, entities, queues, runs
+from muster.store.schema import AnyRow, Instant, entities, queues, runs
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -69,6 +77,7 @@ _WHOLE = (
 _select_run = select(*_WHOLE).join_from(runs, queues, runs.c.queue_id == queues.c.id)
 _by_id = _select_run.where(runs.c.id == bindparam("id"))
 _heads = select(*_HEAD).where(runs.c.id.in_(bindparam("ids", expanding=True)))
+_heads_locked = _heads.order_by(runs.c.id).with_for_update(key_share=True)
 # Written as the partial indexes are, not bound: only then is it plain that they hold all such runs.
 _is_waiting = runs.c.state == literal_column("'queued'")
 _is_leased = runs.c.lease_expires_at.is_not(null())
@@ -85,7 +94,24 @@ waiting_in_order = (
     .order_by(runs.c.rank, runs.c.seq)
     .limit(bindparam("limit"))
 )
+_still_waiting = (
+    select(*_HEAD)
+    .where(runs.c.id.in_(bindparam("ids", expanding=True)), _is_waiting)
+    .order_by(runs.c.id)
+    .with_for_update(key_share=True, skip_locked=True)
+)
 _live_of_agent = select(*_HEAD).where(runs.c.agent_id == bindparam("agent_id"), _is_leased)
+_live_of_agent_locked = _live_of_agent.order_by(runs.c.id).with_for_update(key_share=True)
+# `ix_runs_lease_expiry` holds only live runs; an index is used for it although all its rows are meant.
+_shift_leases = (
+    update(runs)
+    .where(_is_leased)
+    .values(
+        lease_expires_at=type_coerce(
+            type_coerce(runs.c.lease_expires_at, BigInteger) + bindparam("by", type_=BigInteger), Instant
+        )
+    )
+)
 # What the runs an agent has take of its machine.
 in_use_by_agent = select(
     func.count(), func.sum(runs.c.millicpus), func.sum(runs.c.memory), func.sum(runs.c.gpus)
@@ -97,18 +123,19 @@ expired_leases = (
     .where(runs.c.agent_id.is_not(null()))
     .order_by(runs.c.lease_expires_at)
     .limit(bindparam("limit"))
+    .with_for_update(key_share=True, skip_locked=True)
 )
 # Orphans that nobody has taken over since.
-forsaken_orphans = select(*_HEAD, runs.c.locality).where(
-    runs.c.agent_id.is_(null()),
-    _is_leased,
-    runs.c.lease_expires_at < bindparam("before"),
+forsaken_orphans = (
+    select(*_HEAD, runs.c.locality)
+    .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.lease_expires_at < bindparam("before"))
+    .with_for_update(key_share=True, skip_locked=True)
 )
 # Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
-orphans_of_locality = select(*_HEAD).where(
-    runs.c.agent_id.is_(null()),
-    _is_leased,
-    runs.c.locality == bindparam("locality"),
+orphans_of_locality = (
+    select(*_HEAD)
+    .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.locality == bindparam("locality"))
+    .with_for_update(key_share=True, skip_locked=True)
 )
 
 
@@ -155,6 +182,16 @@ def find_many(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
 
 def heads(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
     return {row.id: _head(row) for row in conn.execute(_heads, {"ids": list(run_ids)})}
+
+
+def hold(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
+    """`heads`, to be changed in this transaction."""
+    return {row.id: _head(row) for row in conn.execute(_heads_locked, {"ids": list(run_ids)})}
+
+
+def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
+    """Those of these runs that still wait and that no other server is just handing out, to be changed."""
+    return {row.id: _head(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +303,11 @@ def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
     return [_head(row) for row in conn.execute(_live_of_agent, {"agent_id": agent_id})]
 
 
+def hold_live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
+    """`live_of_agent`, to be changed in this transaction."""
+    return [_head(row) for row in conn.execute(_live_of_agent_locked, {"agent_id": agent_id})]
+
+
 def in_use(conn: Connection, agent_id: str) -> tuple[int, Resources]:
     """How many runs an agent has, and what they take."""
     row = conn.execute(in_use_by_agent, {"agent_id": agent_id}).one()
@@ -291,24 +333,22 @@ def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:
     conn.execute(update(runs).where(runs.c.agent_id == agent_id, _is_leased).values(lease_expires_at=until))
 
 
-def extend_all_leases(conn: Connection, *, until: datetime) -> None:
-    """A starting server gives every agent a full time-to-live to come back."""
-    conn.execute(
-        update(runs).where(_is_leased, runs.c.lease_expires_at < until).values(lease_expires_at=until)
-    )
+def shift_leases(conn: Connection, *, by: timedelta) -> None:
+    """Move the end of every lease, forward or back."""
+    conn.execute(_shift_leases, {"by": by // timedelta(microseconds=1)})
 
 
-def change(conn: Connection, run_id: str, values: Mapping[str, Any]) -> None:
-    conn.execute(update(runs).where(runs.c.id == run_id).values(**encode(values)))
+def change(conn: Connection, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Run id → columns to change."""
+    change_many(conn, runs, [({"id": run_id}, _encode(values)) for run_id, values in changes.items()])
 
 
-def encode(values: Mapping[str, Any]) -> dict[str, Any]:
+def _encode(values: Mapping[str, Any]) -> dict[str, Any]:
     plain = dict(values)
     if "state" in plain:
         plain["state"] = plain["state"].value
     if "failure" in plain:
-        data = failure_to_data(plain["failure"])
-        plain["failure"] = null() if data is None else data
+        plain["failure"] = failure_to_data(plain["failure"])
     return plain
 
 

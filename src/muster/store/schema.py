@@ -53,6 +53,11 @@ def _serial() -> TypeEngine[int]:
     return BigInteger().with_variant(Integer, "sqlite")
 
 
+def _optional_json() -> JSON:
+    """None is kept as NULL, not as the JSON word."""
+    return JSON(none_as_null=True)
+
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -166,7 +171,7 @@ runs = Table(
     Column("lease_expires_at", Instant),
     Column("stop_requested_at", Instant),
     Column("stop_requested_by", String(64)),
-    Column("failure", JSON),
+    Column("failure", _optional_json()),
     Column("created_at", Instant, nullable=False),
     Column("claimed_at", Instant),
     Column("started_at", Instant),
@@ -228,9 +233,9 @@ attempts = Table(
     Column("phase", String(16)),
     Column("end", String(16)),
     Column("reason", Text, nullable=False),
-    Column("end_seen", JSON),
-    Column("failure", JSON),
-    Column("manifest", JSON),
+    Column("end_seen", _optional_json()),
+    Column("failure", _optional_json()),
+    Column("manifest", _optional_json()),
     Column("claimed_at", Instant, nullable=False),
     Column("started_at", Instant),
     Column("ended_at", Instant),
@@ -274,7 +279,7 @@ agents = Table(
     Column("version", String(32), nullable=False),
     Column("max_jobs", Integer, nullable=False),
     Column("inventory", JSON, nullable=False),
-    Column("free", JSON),
+    Column("free", _optional_json()),
     Column("registered_at", Instant, nullable=False),
     Column("seen_at", Instant, nullable=False),
     Column("left_at", Instant),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -10,22 +9,9 @@ import pytest
 from muster.domain.observation import End, EndSeen, Fact, Failure, FailureSeen, Noted, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.run import LEASE_TTL, Retry
-from world import World, member, new_sqlite, open_world, order, phase
+from world import World, member, order, phase
 
 UP, DONE = ReplicaState.RUNNING, ReplicaState.SUCCEEDED
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = open_world(new_sqlite(tmp_path_factory.mktemp("world")))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def world(house: World) -> World:
-    house.begin_anew().queue()
-    return house
 
 
 def test_no_agent_serves_the_queue(world: World) -> None:

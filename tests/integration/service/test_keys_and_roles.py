@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -16,20 +16,7 @@ from muster.service.bus import KEYS
 from muster.store import accounts as store_accounts
 from muster.store import records
 from muster.store.database import Tx
-from world import World, member, new_sqlite, open_world, order
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = open_world(new_sqlite(tmp_path_factory.mktemp("world")))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def world(house: World) -> World:
-    house.begin_anew().queue()
-    return house
+from world import World, member, order
 
 
 def new_key(world: World, actor: Actor, kind: KeyKind = KeyKind.USER, days: int | None = None) -> NewKey:

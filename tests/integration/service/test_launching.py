@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ from muster.service import code, launch, queue
 from muster.store import records
 from muster.store.database import Tx
 from muster.store.schema import attempts, events, projects, runs
-from world import MACHINE, World, member, new_sqlite, open_world, order
+from world import MACHINE, World, member, order
 
 SCRIPT = b"print('hello')\n"
 CODE = Snapshot(
@@ -40,19 +39,6 @@ CODE = Snapshot(
         ),
     )
 )
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = open_world(new_sqlite(tmp_path_factory.mktemp("world")))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def world(house: World) -> World:
-    house.begin_anew().queue()
-    return house
 
 
 def counts(world: World) -> dict[str, int]:

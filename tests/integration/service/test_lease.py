@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -26,21 +25,7 @@ from muster.service import fleet, sweep
 from muster.service.bus import agent_topic, locality_topic, queue_topic, run_topic
 from muster.service.claim import Held
 from muster.service.observe import Refused
-from world import MACHINE, Worker, World, member, new_sqlite, open_world, order, phase
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = open_world(new_sqlite(tmp_path_factory.mktemp("world")))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def world(house: World) -> World:
-    house.begin_anew().queue()
-    return house
-
+from world import MACHINE, Worker, World, member, order, phase
 
 UP, DONE, BAD = ReplicaState.RUNNING, ReplicaState.SUCCEEDED, ReplicaState.FAILED
 PAST_LEASE = LEASE_TTL + timedelta(seconds=1)
@@ -535,16 +520,54 @@ def test_an_agent_that_was_removed_must_register_again(world: World) -> None:
         agent.poll()
 
 
-def test_a_starting_server_gives_every_lease_full_time(world: World) -> None:
+@pytest.mark.parametrize("jump", [timedelta(seconds=8), timedelta(hours=1), timedelta(hours=-1)])
+def test_no_lease_runs_out_in_time_that_no_server_saw(world: World, jump: timedelta) -> None:
+    """The server was away, the machine slept, or somebody set the clock."""
     agent = world.agent()
     run_id = world.launch_one()
+    world.keep_time()
     agent.claim(run_id)
-    world.clock.advance(timedelta(hours=1))  # the server was away
-    world.do(lambda tx: sweep.give_everyone_time(tx, now=world.now))
+    left = left_of_lease(world, run_id)
+    world.clock.advance(jump)
+    world.keep_time()
+    assert left_of_lease(world, run_id) == left
     world.sweep()
     assert world.run(run_id).head.agent_id == agent.agent.id
     silence(world)
-    assert world.run(run_id).head.agent_id is None
+    assert world.run(run_id).head.agent_id is None, "in time that is seen it does"
+
+
+def left_of_lease(world: World, run_id: str) -> timedelta:
+    expires = world.run(run_id).head.lease_expires_at
+    assert expires is not None
+    return expires - world.now
+
+
+def test_the_clock_set_forward_starts_nothing_twice(world: World) -> None:
+    """An orphan waits for its own host; that the clock jumps past `lost_after` must not end that."""
+    agent, elsewhere = world.agent("a1"), world.agent("b1", locality="host-2")
+    run_id = world.launch_one()
+    world.keep_time()
+    agent.claim(run_id)
+    silence(world)
+    world.keep_time()
+    world.clock.advance(timedelta(hours=1))
+    world.keep_time()
+    elsewhere.poll()
+    world.sweep()
+    assert world.run(run_id).head.attempt == 1
+    assert world.run(run_id).state.active
+
+
+def test_while_a_server_is_there_time_is_not_touched(world: World) -> None:
+    agent = world.agent()
+    run_id = world.launch_one()
+    agent.claim(run_id)
+    expires = world.run(run_id).head.lease_expires_at
+    for _ in range(30):
+        world.clock.advance(1)
+        world.keep_time()
+    assert world.run(run_id).head.lease_expires_at == expires
 
 
 # --- stops -----------------------------------------------------------------------------------------

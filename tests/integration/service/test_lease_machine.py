@@ -6,7 +6,6 @@ the store must say what the model says; besides, what must never happen is check
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -30,10 +29,11 @@ from muster.domain.observation import End, EndSeen, Fact, Noted, ReplicaState
 from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, Retry, Run, RunState
 from muster.service.claim import Assignment, Held
 from muster.service.observe import Refused
+from muster.service.sweep import BEAT
 from muster.store import attempts, events, runs
 from muster.store.attempts import Attempt
 from muster.store.database import Tx
-from world import Worker, World, member, new_sqlite, open_world
+from world import READY, Worker, World, member, open_world
 
 MAX_JOBS = 2
 PLACES = {"a1": "host-1", "a2": "host-1", "b1": "host-2"}
@@ -112,6 +112,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.workers: dict[str, Worker] = {}
         self.seen: dict[str, datetime] = {}
         self.left: set[str] = set()
+        self.beat: datetime | None = None
         self.final: dict[str, tuple[Run, int]] = {}
         self.highest: dict[str, tuple[int, int]] = {}
         for name in PLACES:
@@ -267,9 +268,26 @@ class LeaseMachine(RuleBasedStateMachine):
         self.world.pause(paused=paused)
         self.paused = paused
 
-    @rule(seconds=st.sampled_from([1, 6, 14, 16, 120, 601, -3600]))
+    @rule(seconds=st.sampled_from([1, 6, 14, 16, 120, 601, 3600, -3600]))
     def time_passes(self, seconds: int) -> None:
+        """Or the clock is set."""
         self.world.clock.advance(seconds)
+
+    @rule()
+    def keep_time(self) -> None:
+        """A server looks at the clock. What it did not see pass counts for nobody."""
+        self.world.keep_time()
+        now = self.world.now
+        unseen = now - (self.beat or now)
+        if self.beat is not None and -BEAT < unseen < BEAT:
+            return
+        self.beat = now
+        if -BEAT < unseen < 1.5 * BEAT:
+            return
+        self.seen = {name: at + unseen for name, at in self.seen.items()}
+        for run in self.runs.values():
+            if run.lease is not None:
+                run.lease += unseen
 
     @rule()
     def sweep(self) -> None:
@@ -337,9 +355,9 @@ class LeaseMachine(RuleBasedStateMachine):
             self.final[run.id] = (run, head.last_event)
 
 
-@pytest.mark.parametrize("new_database", [new_sqlite])
-def test_leases_do_what_the_model_does(new_database: Callable[[Path], str], tmp_path: Path) -> None:
-    world = open_world(new_database(tmp_path))
+@pytest.mark.parametrize("database", sorted(READY))
+def test_leases_do_what_the_model_does(database: str, tmp_path: Path) -> None:
+    world = open_world(READY[database](tmp_path))
 
     class Machine(LeaseMachine):
         pass

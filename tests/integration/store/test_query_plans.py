@@ -6,6 +6,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -130,8 +131,8 @@ INDEXED: dict[str, tuple[Asking, str]] = {
         lambda tx, crowd: runs.extend_leases(tx.conn, "a", until=crowd.world.now),
         "ix_runs_leased",
     ),
-    "giving everybody time": (
-        lambda tx, crowd: runs.extend_all_leases(tx.conn, until=crowd.world.now),
+    "moving all leases": (
+        lambda tx, crowd: runs.shift_leases(tx.conn, by=timedelta(seconds=1)),
         "ix_runs_lease_expiry",
     ),
     "live runs of a queue": (lambda tx, crowd: runs.live_in_queue(tx.conn, crowd.deep), "ix_runs_live"),
@@ -195,10 +196,12 @@ def test_no_table_that_grows_is_read_whole(crowd: Crowd, what: str) -> None:
 
 
 def median_ms(work: Callable[[], object], *, times: int = 25) -> float:
+    """In time of this thread alone: what else the machine does is not the query's fault."""
+
     def once() -> float:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         work()
-        return (time.perf_counter() - begun) * 1000
+        return (time.thread_time() - begun) * 1000
 
     return statistics.median(once() for _ in range(times))
 

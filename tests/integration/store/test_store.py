@@ -17,7 +17,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import func, insert, inspect, select
+from sqlalchemy import event, func, insert, inspect, select
+from sqlalchemy.exc import OperationalError
 
 from muster.domain.errors import BadInput, StoreUnavailable
 from muster.domain.observation import AttemptKey, End, EndSeen, Failure, Replica, ReplicaState
@@ -27,14 +28,16 @@ from muster.domain.training import Training
 from muster.store import attempts, codec, events, migrations, records, runs
 from muster.store.database import Database, Tx, sqlite_url
 from muster.store.schema import meta, metadata
-from world import DAWN, World, new_sqlite, open_world, order
+from postgres import empty_postgres
+from world import DAWN, READY, World, open_world, order
 
 T = TypeVar("T")
 
 #: name → a new, empty database (no tables) in a folder
-EMPTY: dict[str, Callable[[Path], str]] = {"sqlite": lambda folder: sqlite_url(folder / "new.db")}
-#: name → a new database with all its tables
-READY: dict[str, Callable[[Path], str]] = {"sqlite": new_sqlite}
+EMPTY: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda folder: sqlite_url(folder / "new.db"),
+    "postgresql": lambda folder: empty_postgres(),
+}
 DATABASES = sorted(READY)
 
 
@@ -103,7 +106,7 @@ def test_sqlite_is_durable_and_keeps_its_references(tmp_path: Path) -> None:
         names = ("journal_mode", "synchronous", "foreign_keys")
         return {name: tx.conn.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names}
 
-    with opened(new_sqlite(tmp_path)) as database:
+    with opened(READY["sqlite"](tmp_path)) as database:
         assert database.write_now(pragmas) == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
@@ -233,18 +236,46 @@ def test_a_read_sees_only_what_is_committed(url: str) -> None:
 
 def test_a_commit_that_fails_is_heard_by_all_of_its_group(url: str) -> None:
     told: list[set[str]] = []
+    refusals = iter([OperationalError("COMMIT", {}, RuntimeError("no room"))])
 
-    def kill_the_transaction(tx: Tx) -> str:
-        tx.conn.exec_driver_sql("ROLLBACK")
-        return "never"
+    def refuse_once(conn: object) -> None:
+        for error in refusals:
+            raise error
 
     with opened(url, on_commit=told.append) as database:
         before = kept(database)
-        outcomes = asyncio.run(as_one_group(database, [put("a"), kill_the_transaction, put("b")]))
-        assert all(isinstance(outcome, Exception) for outcome in outcomes)
+        event.listen(database._write_engine, "commit", refuse_once)
+        outcomes = asyncio.run(as_one_group(database, [put("a"), put("b")]))
+        assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
         assert told == []
         assert kept(database) == before
         assert asyncio.run(database.write(put("later"))) == "later"
+
+
+def test_one_that_spoils_the_transaction_costs_the_others_nothing(url: str) -> None:
+    def word_of_no_run(tx: Tx) -> str:
+        put("c")(tx)
+        tx.file_events(
+            [
+                {
+                    "run_id": "nosuchrun0",
+                    "seq": 1,
+                    "attempt": 0,
+                    "type": "state",
+                    "at": DAWN,
+                    "actor": "ann",
+                    "data": {},
+                }
+            ]
+        )
+        return "c"
+
+    with opened(url) as database:
+        a, spoiler, b = asyncio.run(as_one_group(database, [put("a"), word_of_no_run, put("b")]))
+        assert (a, b) == ("a", "b")
+        assert isinstance(spoiler, StoreUnavailable)
+        assert kept(database) >= {"a", "b"}
+        assert "c" not in kept(database)
 
 
 def test_a_caller_that_gave_up_does_not_stop_the_others(url: str) -> None:
@@ -299,7 +330,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 def test_pages_miss_and_double_nothing_while_runs_come_in(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], inserts: list[int]
 ) -> None:
-    world = open_world(new_sqlite(tmp_path_factory.mktemp("pages")))
+    world = open_world(READY["sqlite"](tmp_path_factory.mktemp("pages")))
     world.queue()
     old = [run.id for run in world.launch(*[order() for _ in range(23)])]
     seen: list[str] = []
@@ -372,7 +403,7 @@ def test_replicas_and_failures_come_back_as_they_were_seen(world: World) -> None
     def work(tx: Tx) -> tuple[list[Replica], attempts.Attempt]:
         attempts.save_replicas(tx.conn, [(key, REPLICA)], [])
         attempts.save_replicas(tx.conn, [], [(key, replace(REPLICA, restarts=3))])
-        attempts.change(tx.conn, key, {"failure": FAILURE, "end_seen": EndSeen(end=End.LOST)})
+        attempts.change(tx.conn, {key: {"failure": FAILURE, "end_seen": EndSeen(end=End.LOST)}})
         return attempts.replicas_of(tx.conn, key), attempts.find_many(tx.conn, [key])[key]
 
     members, attempt = world.do(work)
@@ -405,7 +436,7 @@ def test_times_keep_their_microseconds(world: World) -> None:
 
 def test_kept_answers_are_dropped_when_they_are_old(world: World) -> None:
     answer = records.KeptAnswer(fingerprint="f", answer=["x"])
-    world.do(lambda tx: records.keep_answer(tx.conn, "ann", "k", answer, at=world.now))
+    world.do(lambda tx: records.keep_answer(tx.conn, "ann", "k", answer, at=world.now, since=world.now))
     assert world.do(lambda tx: records.kept_answer(tx.conn, "ann", "k", since=DAWN)) == answer
     assert world.do(lambda tx: records.kept_answer(tx.conn, "bob", "k", since=DAWN)) is None
     world.clock.advance(timedelta(hours=25))
@@ -416,5 +447,5 @@ def test_kept_answers_are_dropped_when_they_are_old(world: World) -> None:
 def test_states_are_kept_as_they_are_called(world: World) -> None:
     run_id = world.launch_one()
     for state in RunState:
-        world.do(lambda tx, s=state: runs.change(tx.conn, run_id, {"state": s}))  # type: ignore[misc]
+        world.do(lambda tx, s=state: runs.change(tx.conn, {run_id: {"state": s}}))  # type: ignore[misc]
         assert world.run(run_id).state is state

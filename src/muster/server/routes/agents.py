@@ -231,7 +231,7 @@ async def send_logs(
         return lengths
 
     lengths = await asyncio.to_thread(write)
-    ctx.bus.publish({log_topic(piece.run_id) for piece in index.pieces})
+    ctx.db.tell({log_topic(piece.run_id) for piece in index.pieces})
     return wire.LogAnswer(lengths=lengths)
 
 

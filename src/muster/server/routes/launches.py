@@ -102,7 +102,7 @@ async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: 
             made = work(tx)
             ids: Any = [run.id for run in made]
             answer = records.KeptAnswer(fingerprint=fingerprint, answer=ids)
-            records.keep_answer(tx.conn, caller.name, key, answer, at=now)
+            records.keep_answer(tx.conn, caller.name, key, answer, at=now, since=now - KEEP_ANSWERS)
             return made
         if kept.fingerprint != fingerprint:
             raise IdempotencyMismatch(

@@ -1,0 +1,171 @@
+"""PostgreSQL: several servers on one database, and how they wake each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import structlog
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+
+from muster.store.codec import compact_json
+
+if TYPE_CHECKING:
+    import psycopg
+
+log = structlog.get_logger()
+
+_CHANNEL = "muster"
+_PAYLOAD = 7000  #: bytes of topics in one notification; PostgreSQL takes 8000
+_PAUSE = 0.5  #: seconds between tries to listen again
+_GATHER = 0.02  #: seconds in which what is told by `send` becomes one notification
+#: A server that is frozen in the middle of a write must not hold up the others for long.
+_WRITER = "-c lock_timeout=200ms -c idle_in_transaction_session_timeout=2s"
+_READER = "-c default_transaction_read_only=on -c idle_in_transaction_session_timeout=60s"
+#: serialization failure, deadlock, lock not available, unique violation, missing parent: another server
+#: was there at the same moment, and a second look sees what it did.
+_COLLISIONS = frozenset({"40001", "40P01", "55P03", "23505", "23503"})
+
+_patience = text("SET LOCAL lock_timeout = '10s'")
+_lock = text("SELECT pg_advisory_xact_lock(:number)")
+_time = text("SELECT clock_timestamp()")
+_notify = text("SELECT pg_notify(:channel, :payload)")
+
+
+def make_engine(url: URL, *, read_only: bool, pool_size: int) -> Engine:
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_size=pool_size,
+        max_overflow=0,
+        json_serializer=compact_json,
+        isolation_level="REPEATABLE READ" if read_only else "READ COMMITTED",
+        connect_args={"options": _READER if read_only else _WRITER, "connect_timeout": 5},
+    )
+
+
+def lock(conn: Connection, what: str) -> None:
+    """Held until the transaction ends."""
+    be_patient(conn)
+    conn.execute(_lock, {"number": zlib.crc32(f"muster:{what}".encode())})
+
+
+def time_of(conn: Connection) -> datetime:
+    """The database's clock."""
+    now: datetime = conn.execute(_time).scalar_one()
+    return now
+
+
+def be_patient(conn: Connection) -> None:
+    """Wait for locks. Who has company in a transaction does not, or two servers would wait for each other."""
+    conn.execute(_patience)
+
+
+def is_collision(error: DBAPIError) -> bool:
+    return getattr(error.orig, "sqlstate", None) in _COLLISIONS
+
+
+class Relay:
+    """Topics told at one server reach the others: with the commit that they are about, or by `send`.
+
+    Notifications are hints: who waits looks at the database before and after, and after a broken
+    connection everybody looks again.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self._dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._me = os.urandom(6).hex()
+        self._closing = threading.Event()
+        self._unsent: queue.SimpleQueue[set[str]] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, on_topics: Callable[[set[str]], object], on_gap: Callable[[], object]) -> None:
+        ear = threading.Thread(
+            target=self._listen, args=(on_topics, on_gap), name="muster-listen", daemon=True
+        )
+        mouth = threading.Thread(target=self._send_forever, name="muster-notify", daemon=True)
+        self._threads = [ear, mouth]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._unsent.put(set())
+        for thread in self._threads:
+            thread.join()
+
+    def notify(self, conn: Connection, topics: Iterable[str]) -> None:
+        """Tell the other servers when this transaction is committed."""
+        for payload in self._payloads(topics):
+            conn.execute(_notify, {"channel": _CHANNEL, "payload": payload})
+
+    def send(self, topics: set[str]) -> None:
+        """Tell the other servers soon."""
+        self._unsent.put(topics)
+
+    def _payloads(self, topics: Iterable[str]) -> Iterator[str]:
+        names: list[str] = []
+        size = 0
+        for topic in sorted(topics):
+            size += len(topic.encode()) + 3
+            if size > _PAYLOAD:
+                yield json.dumps([self._me, *names], ensure_ascii=False)
+                names, size = [], len(topic.encode()) + 3
+            names.append(topic)
+        if names:
+            yield json.dumps([self._me, *names], ensure_ascii=False)
+
+    def _listen(self, on_topics: Callable[[set[str]], object], on_gap: Callable[[], object]) -> None:
+        import psycopg
+
+        broken = False
+        while not self._closing.is_set():
+            try:
+                with self._connect() as conn:
+                    conn.execute(f"LISTEN {_CHANNEL}")
+                    if broken:
+                        on_gap()
+                    broken = False
+                    while not self._closing.is_set():
+                        for notice in conn.notifies(timeout=0.5):
+                            sender, *topics = json.loads(notice.payload)
+                            if sender != self._me:
+                                on_topics(set(topics))
+            except psycopg.Error as error:
+                if not broken:
+                    log.warning("cannot hear other servers; trying again", reason=str(error).strip())
+                broken = True
+                self._closing.wait(_PAUSE)
+
+    def _send_forever(self) -> None:
+        import psycopg
+
+        while not self._closing.is_set():
+            try:
+                with self._connect() as conn:
+                    conn.execute("SET synchronous_commit = off")  # a hint need not survive
+                    while not self._closing.is_set():
+                        for payload in self._payloads(self._gathered()):
+                            conn.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, payload))
+            except psycopg.Error:
+                self._closing.wait(_PAUSE)
+
+    def _gathered(self) -> set[str]:
+        """What there is to tell; the first waits a moment for company."""
+        topics = set(self._unsent.get())
+        self._closing.wait(_GATHER)
+        while not self._unsent.empty():
+            topics |= self._unsent.get()
+        return topics
+
+    def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        import psycopg
+
+        return psycopg.connect(self._dsn, autocommit=True, connect_timeout=5)
