@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench import machine, report
-from bench.harness import Plan, Row, missing, say
+from bench.harness import Plan, Row, missing, say, why
 
 BENCHMARKS = ("start", "burst", "claims", "logs", "training", "weight")
 HERE = Path(__file__).resolve().parent
@@ -30,10 +30,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="muster-bench-"))
     folder.chmod(0o755)  # PostgreSQL runs as a user of its own when we are root
     plan = Plan(rounds=asked.rounds, folder=folder, scale=asked.scale, torch_python=asked.torch_python)
-    sections: list[report.Section] = []
     try:
-        for name in chosen:
-            sections.append(_section(import_module(f"bench.{name}"), name, plan))
+        sections = [_section(import_module(f"bench.{name}"), name, plan) for name in chosen]
     except KeyboardInterrupt:
         say("Stopped.")
         return 130
@@ -55,11 +53,9 @@ def _section(module: ModuleType, name: str, plan: Plan) -> report.Section:
     try:
         rows = module.run(plan)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in the table
-        say(f"{name} broke: {error!r}")
-        rows = [missing(name, f"{type(error).__name__}: {error}")]
-    return report.Section(
-        name=name, about=module.ABOUT, seconds=time.monotonic() - began, rows=tuple(rows)
-    )
+        say(f"{name} broke: {why(error)}")
+        rows = [missing(name, why(error))]
+    return report.Section(name=name, about=module.ABOUT, seconds=time.monotonic() - began, rows=tuple(rows))
 
 
 def _arguments() -> argparse.Namespace:
@@ -67,11 +63,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=_names, help=f"some of {','.join(BENCHMARKS)}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts; below 1 for a quick look")
-    parser.add_argument("--output", type=Path, default=HERE, help="folder for RESULTS.md and results.json")
+    parser.add_argument("--output", type=Path, help="folder for RESULTS.md and results.json")
     parser.add_argument("--torch-python", type=Path, help="an interpreter that has PyTorch")
     asked = parser.parse_args()
     if asked.torch_python is None and (known := os.environ.get("MUSTER_TEST_TORCH_PYTHON")):
         asked.torch_python = Path(known)
+    if asked.output is None:  # what is kept in the repository is a whole run
+        asked.output = machine.VENVS if asked.only else HERE
+    asked.output.mkdir(parents=True, exist_ok=True)
     asked.command = os.environ.get("BENCH_COMMAND") or shlex.join(["python", "-m", "bench", *sys.argv[1:]])
     return asked
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from bench.harness import Bar, Measure, Plan, Row, interleave
+from bench.harness import Bar, Plan, Row, interleave
 from bench.peers import PEERS, ForkExec, Muster, Peer
 
 ABOUT = "Runs of `true` a second, submitted at once, until the last one is kept and shown as succeeded."
 
 
 def run(plan: Plan) -> list[Row]:
-    contenders: dict[str, Measure] = {
-        kind.name: lambda kind=kind: rate(kind, plan)  # type: ignore[misc]
-        for kind in (ForkExec, Muster, *PEERS)
-    }
+    everybody: tuple[type[Peer], ...] = (ForkExec, Muster, *PEERS)
+    contenders = {kind.name: partial(rate, kind, plan) for kind in everybody}
     contest = interleave(plan, "burst", "runs/s", contenders)
     rows = [
         contest.alone(

@@ -117,15 +117,11 @@ class Contest:
     def figure(self, name: str) -> Figure:
         return Figure.of(name, self.values[name], self.unit)
 
-    def ratio(
-        self, what: str, above: str, below: str, *, bar: Bar | None = None, note: str = "", digits: str = "×"
-    ) -> Row:
+    def ratio(self, what: str, above: str, below: str, *, bar: Bar | None = None, note: str = "") -> Row:
         """`above ÷ below`, round by round."""
-        return self._pair(what, above, below, lambda a, b: a / b, digits, bar, note)
+        return self._pair(what, above, below, lambda a, b: a / b, "×", bar, note)
 
-    def difference(
-        self, what: str, above: str, below: str, *, bar: Bar | None = None, note: str = ""
-    ) -> Row:
+    def difference(self, what: str, above: str, below: str, *, bar: Bar | None = None, note: str = "") -> Row:
         """`above - below`, round by round."""
         return self._pair(what, above, below, lambda a, b: a - b, self.unit, bar, note)
 
@@ -163,20 +159,24 @@ def interleave(plan: Plan, title: str, unit: str, contenders: Mapping[str, Measu
     values: dict[str, list[float]] = {name: [] for name in contenders}
     reasons: dict[str, str] = {}
     for number in range(plan.rounds):
-        names = list(contenders) if number % 2 == 0 else list(reversed(contenders))
-        for name in names:
+        names = list(contenders)
+        for name in names if number % 2 == 0 else reversed(names):
             if name in reasons:
                 continue
             try:
                 value = contenders[name]()
-            except CannotMeasure as error:
-                reasons[name] = str(error)
-                say(f"{title}: {name} is out: {error}")
+            except Exception as error:  # noqa: BLE001 - whatever it is, its rows tell it and the rest goes on
+                reasons[name] = why(error)
+                say(f"{title}: {name} is out: {reasons[name]}")
                 continue
             values[name].append(value)
             say(f"{title}, round {number + 1}/{plan.rounds}: {name} {number_text(value)} {unit}")
     measured = {name: found for name, found in values.items() if name not in reasons}
     return Contest(unit=unit, values=measured, reasons=reasons)
+
+
+def why(error: Exception) -> str:
+    return str(error) if isinstance(error, CannotMeasure) else f"{type(error).__name__}: {error}"
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

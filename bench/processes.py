@@ -114,14 +114,14 @@ class Processes:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the process to end, then kill what is left of its group."""
+    """Ask it to end, and make it if it does not."""
     if process.poll() is None:
         process.terminate()
-        with suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(_GRACE)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()

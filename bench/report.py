@@ -22,7 +22,11 @@ class Section:
 
 
 def markdown(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
-    lines = ["# Results", "", "Written by `make bench`; do not edit. [README](README.md) says what is measured."]
+    lines = [
+        "# Results",
+        "",
+        "Written by `make bench`; do not edit. [README](README.md) says what is measured.",
+    ]
     lines += ["", "|  |  |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in facts.items())]
     lines += ["", verdict(sections)]
     for section in sections:

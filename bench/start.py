@@ -6,27 +6,24 @@ import random
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from bench.harness import Bar, Measure, Plan, Row, interleave
+from bench.harness import Bar, Plan, Row, interleave
 from bench.knock import Knocker
 from bench.peers import PEERS, ForkExec, Muster, Peer
 
 ABOUT = "Milliseconds from the call that launches to the first instruction of the process; idle before."
 _PATIENCE = 60.0
-_PAUSE = 0.3  #: seconds at most between two starts: so they meet every phase of whatever polls
+_PAUSE = 0.2  #: seconds at most between two starts: so they meet every phase of whatever polls
 
 
 def run(plan: Plan) -> list[Row]:
-    contenders: dict[str, Measure] = {
-        kind.name: lambda kind=kind: median_start(kind, plan)  # type: ignore[misc]
-        for kind in (ForkExec, Muster, *PEERS)
-    }
+    everybody: tuple[type[Peer], ...] = (ForkExec, Muster, *PEERS)
+    contenders = {kind.name: partial(median_start, kind, plan) for kind in everybody}
     contest = interleave(plan, "start", "ms", contenders)
     rows = [
-        contest.difference(
-            "Muster above fork+exec", Muster.name, ForkExec.name, bar=Bar(sense="≤", limit=30)
-        )
+        contest.difference("Muster above fork+exec", Muster.name, ForkExec.name, bar=Bar(sense="≤", limit=30))
     ]
     for kind in PEERS:
         bar = Bar(sense=">", limit=1)

@@ -5,6 +5,6 @@ import subprocess
 from prefect import flow
 
 
-@flow
+@flow  # type: ignore[untyped-decorator]
 def command(words: list[str]) -> None:
     subprocess.run(words, check=True)

@@ -12,6 +12,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.deployments import run_deployment
 from prefect.flows import Flow
+
 from talk import serve
 
 runs: list[Any] = []
@@ -37,8 +38,8 @@ async def healthy(client: Any) -> bool:
 
 
 def submit(command: list[str], times: int) -> None:
-    for _ in range(times):
-        runs.append(run_deployment("command/bench", parameters={"words": command}, timeout=0))
+    words = {"words": command}
+    runs.extend(run_deployment("command/bench", parameters=words, timeout=0) for _ in range(times))
 
 
 def finish() -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 
 from ray.job_submission import JobStatus, JobSubmissionClient
+
 from talk import serve
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from redis import Redis
 from rq import Queue, Worker
 from rq.job import JobStatus
+
 from talk import serve
 
 redis = Redis(unix_socket_path=sys.argv[1])

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import submitit
+
 from talk import serve
 
 executor = submitit.LocalExecutor(folder=sys.argv[1])

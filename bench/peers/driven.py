@@ -54,4 +54,3 @@ class Driven(Service):
             raise CannotMeasure(f"the driver ended: {said[-1] if said else 'without a word'}")
         began: int = json.loads(line)["began"]
         return began
-

@@ -12,7 +12,7 @@ from typing import Self
 class ForkExec:
     name = "fork+exec"
     about = "subprocess.Popen, one after another; keeps nothing"
-    starts = 50
+    starts = 30
     burst = 1000
 
     def __init__(self, folder: Path) -> None:

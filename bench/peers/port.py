@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 from bench.processes import Processes
 
@@ -12,10 +12,10 @@ from bench.processes import Processes
 class Peer(Protocol):
     """Something that starts commands. Entered, it is up and idle; left, nothing of it is there."""
 
-    name: ClassVar[str]
-    about: ClassVar[str]  #: how it is set up, and what it keeps if the power fails
-    starts: ClassVar[int]  #: single starts worth waiting for in one round
-    burst: ClassVar[int]  #: runs of a burst worth waiting for in one round
+    name: str
+    about: str  #: how it is set up, and what it keeps if the power fails
+    starts: int  #: single starts worth waiting for in one round
+    burst: int  #: runs of a burst worth waiting for in one round
 
     def __init__(self, folder: Path) -> None: ...
 

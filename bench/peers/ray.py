@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -25,3 +26,7 @@ class Ray(Driven):
         words += ["--dashboard-port", str(dashboard), "--disable-usage-stats", "--temp-dir", str(self._short)]
         self.processes.spawn("head", [venv("ray") / "ray", *words])
         self.drive("ray", f"http://127.0.0.1:{dashboard}")
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        shutil.rmtree(self._short, ignore_errors=True)
