@@ -25,6 +25,7 @@ GROUPS: dict[str, str] = {
     "entity": "Teams: create them, see and change who is in them.",
     "queue": "Queues: create, look at, change, pause.",
     "run": "Runs: list, look at, follow, explain, stop.",
+    "migrate": "Move an installation to another database.",
     "doctor": "Check that everything is in place.",
 }
 Command = TyperCommand | TyperGroup

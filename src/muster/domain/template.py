@@ -92,7 +92,7 @@ def bind(
             return text
         if sole := _VARIABLE.fullmatch(text):
             value = value_of(sole[1])
-            return _as_literal(value) if isinstance(value, str) else value
+            return as_literal(value) if isinstance(value, str) else value
         return _replace(_VARIABLE_OR_MACRO, text_of, text)
 
     return _map(tree, change), bound
@@ -143,15 +143,15 @@ def _replace(tokens: re.Pattern[str], text_of: Callable[[re.Match[str]], str | N
         replacement = text_of(token)
         if replacement is None:
             trailing = len(literal) - len(literal.rstrip("$"))  # would count as the macro's own
-            done += _as_literal(literal) + "$" * trailing + token[0]
+            done += as_literal(literal) + "$" * trailing + token[0]
             literal = ""
         else:
             literal += replacement
-    return done + _as_literal(literal + text[end:])
+    return done + as_literal(literal + text[end:])
 
 
-def _as_literal(text: str) -> str:
-    """Mark what would read as a macro as text."""
+def as_literal(text: str) -> str:
+    """The template that stands for exactly this text: what would read as a macro is marked as text."""
     return _MACRO.sub(r"\1\g<0>", text) if "${" in text else text
 
 

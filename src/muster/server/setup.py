@@ -32,6 +32,19 @@ class DataDir:
         return self.path / "muster.db"
 
     @property
+    def moved(self) -> Path:
+        """The SQLite file of an installation that has moved to PostgreSQL."""
+        return self.path / "muster.db.moved"
+
+    def set_database_aside(self) -> Path:
+        """From now on only the server of the new database may use this directory."""
+        for suffix in ("-wal", "-shm", ""):  # the name that counts goes last
+            part = self.path / f"{self.database.name}{suffix}"
+            if part.exists():
+                part.replace(self.path / f"{self.moved.name}{suffix}")
+        return self.moved
+
+    @property
     def local_key(self) -> Path:
         """The local user's key, readable only by that user."""
         return self.path / "local.key"
@@ -40,6 +53,11 @@ class DataDir:
         """Hold the directory, for this server alone or with others of the same database; returns the
         descriptor that holds it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not shared and self.moved.exists():
+            raise Conflict(
+                f"The installation in {self.path} has moved to PostgreSQL.",
+                hint="Start it with `muster server --database URL`, or use another --data-dir.",
+            )
         descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

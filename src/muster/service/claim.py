@@ -14,9 +14,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
@@ -32,6 +32,8 @@ from muster.store import agents, attempts, queues, runs
 from muster.store.database import Tx
 
 LOOK_AHEAD = 64  #: waiting runs of a queue looked at for one that fits
+RENEW_SLACK = timedelta(seconds=2)  #: a lease that would gain less by it is not written again
+TOUCH_EVERY = timedelta(seconds=1)  #: nor that an agent was seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,19 +112,24 @@ def assign(
     agent = checked_agent(agents.hold(tx.conn, agent_id), actor, agent_id, incarnation)
     if agent.left_at is not None:  # its last request was still waiting when it said good-bye
         return Assignment()
-    agents.touch(tx.conn, agent.id, at=now, free=free)
-    runs.extend_leases(tx.conn, agent.id, until=now + LEASE_TTL)
-    books = _balance(tx, agent, held)
+    if now - agent.seen_at > TOUCH_EVERY or agent.free != free:
+        agents.touch(tx.conn, agent.id, at=now, free=free)
+    living = runs.hold_live_of_agent(tx.conn, agent.id)
+    if any(_is_due(head, now) for head, _ in living):
+        runs.extend_leases(tx.conn, agent.id, until=now + LEASE_TTL)
+    books = _balance(tx, agent, [head for head, _ in living], held)
     entries = [_taken_back(agent, head, now) for head in books.reclaim]
     adopted = _orphans(tx, agent, now, entries)
     write(tx, entries)
-    unheard = runs.find_many(tx.conn, [*(head.id for head in books.resend), *adopted])
-    capacity = _room(tx, agent, books, list(unheard.values()), slots=slots, free=free)
+    taken = runs.find_many(tx.conn, [*(head.id for head in books.reclaim), *adopted])
+    resent = runs.find_many(tx.conn, [head.id for head in books.resend])
+    unheard = [*resent.values(), *(taken[run_id] for run_id in adopted)]
+    given = [needs for _, needs in living] + [run.spec.resources for run in taken.values()]
+    capacity = _room(agent, books, unheard, given, slots=slots, free=free)
     claimed = _claim_waiting(tx, agent, capacity, now) if capacity.slots > 0 and not draining else []
-    known = attempts.find_many(tx.conn, [_key(run) for run in unheard.values()])
+    known = attempts.find_many(tx.conn, [_key(run) for run in unheard])
     claims = [
-        Claim(run=run, queue=run.queue, adopt=True, report_seq=known[_key(run)].report_seq)
-        for run in unheard.values()
+        Claim(run=run, queue=run.queue, adopt=True, report_seq=known[_key(run)].report_seq) for run in unheard
     ]
     claims += [Claim(run=run, queue=run.queue, adopt=False) for run in claimed]
     return Assignment(claims=tuple(claims), stops=tuple(books.stops), drops=tuple(books.drops))
@@ -132,16 +139,22 @@ def _key(run: Run) -> AttemptKey:
     return AttemptKey(run_id=run.id, attempt=run.head.attempt)
 
 
-def _balance(tx: Tx, agent: Agent, held: Sequence[Held]) -> _Books:
+def _is_due(head: RunHead, now: datetime) -> bool:
+    """Is it worth a write to renew this lease? A busy agent asks many times a second."""
+    return head.lease_expires_at is None or head.lease_expires_at < now + LEASE_TTL - RENEW_SLACK
+
+
+def _balance(tx: Tx, agent: Agent, living: Sequence[RunHead], held: Sequence[Held]) -> _Books:
     """Compare what the agent says it has with what it was given."""
     books = _Books()
-    live = {head.id: head for head in runs.live_of_agent(tx.conn, agent.id)}
+    live = {head.id: head for head in living}
     said = {item.key.run_id: item for item in held}
     books.resend = [
         head for head in live.values() if head.id not in said or said[head.id].epoch != head.epoch
     ]
     elsewhere = [run_id for run_id in said if run_id not in live]
-    runs.hold(tx.conn, elsewhere)
+    if elsewhere:
+        runs.hold(tx.conn, elsewhere)
     others = runs.find_many(tx.conn, elsewhere)
     for run_id, item in said.items():
         head = live.get(run_id) or (others[run_id].head if run_id in others else None)
@@ -169,14 +182,20 @@ def _was_given_to(tx: Tx, agent: Agent, item: Held) -> bool:
 
 
 def _room(
-    tx: Tx, agent: Agent, books: _Books, unheard: Sequence[Run], *, slots: int, free: Resources
+    agent: Agent,
+    books: _Books,
+    unheard: Sequence[Run],
+    given: Sequence[Resources],
+    *,
+    slots: int,
+    free: Resources,
 ) -> Capacity:
     """What the agent can take on: what it said, with what ended since and less what it has not heard
     of yet; and never more than its machine less the runs it was given."""
     promised = sum((run.spec.resources for run in unheard), start=Resources())
-    count, used = runs.in_use(tx.conn, agent.id)
+    used = sum(given, start=Resources())
     return Capacity(
-        slots=min(slots + books.released - len(unheard), agent.max_jobs - count),
+        slots=min(slots + books.released - len(unheard), agent.max_jobs - len(given)),
         free=(free + books.freed - promised).at_most(agent.total - used),
         total=agent.total,
     )
@@ -191,10 +210,13 @@ def _taken_back(agent: Agent, head: RunHead, now: datetime) -> Entry:
 
 def _orphans(tx: Tx, agent: Agent, now: datetime, entries: list[Entry]) -> list[str]:
     """Take over runs whose agent went silent and whose processes this agent can see."""
+    orphans = runs.orphans(tx.conn, agent.locality)
+    if not orphans:
+        return []
     known = {entry.head.id for entry in entries}
     mine = set(agents.queue_ids(tx.conn, agent.id))
     adopted = []
-    for head in runs.orphans(tx.conn, agent.locality):
+    for head in orphans:
         if head.id in known or head.queue_id not in mine:
             continue
         epoch = head.epoch + 1
@@ -210,32 +232,44 @@ def _orphans(tx: Tx, agent: Agent, now: datetime, entries: list[Entry]) -> list[
 
 
 def _claim_waiting(tx: Tx, agent: Agent, capacity: Capacity, now: datetime) -> list[Run]:
-    heads = _picked(tx, agent, capacity)
-    if not heads:
+    picked = _picked(tx, agent, capacity)
+    if not picked:
         return []
-    entries = [_claimed(agent, head, now) for head in heads]
+    entries = [_claimed(agent, run.head, now) for run in picked]
     attempts.add(tx.conn, [_attempt_row(agent, entry.head, now) for entry in entries])
     write(tx, entries)
-    whole = runs.find_many(tx.conn, [head.id for head in heads])
-    return [whole[head.id] for head in heads]
+    return [replace(run, head=entry.head, claimed_at=now) for run, entry in zip(picked, entries, strict=True)]
 
 
-def _picked(tx: Tx, agent: Agent, capacity: Capacity) -> list[RunHead]:
+def _picked(tx: Tx, agent: Agent, capacity: Capacity) -> list[Run]:
     """The runs to be handed out, in order. What another server is just handing out is passed over."""
-    serving = [queue.id for queue in queues.of_agent(tx.conn, agent.id) if queue.paused_at is None]
+    serving = queues.open_of_agent(tx.conn, agent.id)
     passed: set[str] = set()
     while True:
-        limit = max(LOOK_AHEAD, 2 * capacity.slots) + len(passed)
+        chosen = _choose(tx, agent, serving, capacity, passed)
+        found = runs.take_waiting(tx.conn, chosen) if chosen else {}
+        if len(found) == len(chosen):
+            return [found[run_id] for run_id in chosen]
+        passed.update(run_id for run_id in chosen if run_id not in found)
+
+
+def _choose(
+    tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity, passed: Collection[str]
+) -> list[str]:
+    """Mostly the first ones fit. Only if they do not, it is worth looking further."""
+    chosen: list[str] = []
+    for limit in (capacity.slots, max(LOOK_AHEAD, 2 * capacity.slots)):
         candidates: list[Candidate] = []
+        short = True
         for queue_id in serving:
-            candidates += runs.waiting(tx.conn, queue_id, room=agent.total, limit=limit)
-        candidates = [candidate for candidate in candidates if candidate.run_id not in passed]
+            found = runs.waiting(tx.conn, queue_id, room=agent.total, limit=limit + len(passed))
+            short = short and len(found) < limit + len(passed)
+            candidates += [candidate for candidate in found if candidate.run_id not in passed]
         candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
         chosen = pick(candidates, capacity)
-        heads = runs.take_waiting(tx.conn, chosen) if chosen else {}
-        if len(heads) == len(chosen):
-            return [heads[run_id] for run_id in chosen]
-        passed.update(run_id for run_id in chosen if run_id not in heads)
+        if short or len(chosen) == capacity.slots:
+            break
+    return chosen
 
 
 def _claimed(agent: Agent, head: RunHead, now: datetime) -> Entry:

@@ -87,6 +87,7 @@ def _plan_all(
 ) -> list[tuple[Run, Rendered]]:
     found: dict[tuple[str, str], Queue] = {}
     rooms: dict[str, list[Resources]] = {}
+    variables: dict[str, list[Variable]] = {}
     plans = []
     for order in orders:
         entity = order.entity or actor.default_entity
@@ -95,7 +96,9 @@ def _plan_all(
         if place not in found:
             queue = found[place] = _queue(conn, entity, order.queue)
             rooms[queue.id] = [agent.total for agent in agents.of_queue(conn, queue.id)]
-        run, rendered = _plan(actor, order, found[place], entity=entity, now=now, random=random)
+            variables[queue.id] = [Variable.parse(name, data) for name, data in queue.variables.items()]
+        queue = found[place]
+        run, rendered = _plan(actor, order, queue, variables[queue.id], entity=entity, now=now, random=random)
         _check_possible(rendered.resources, rooms[run.head.queue_id], found[place])
         _check_snapshot(conn, entity, order)
         plans.append((run, rendered))
@@ -111,10 +114,16 @@ def _queue(conn: Connection, entity: str, name: str) -> Queue:
 
 
 def _plan(
-    actor: Actor, order: Order, queue: Queue, *, entity: str, now: datetime, random: RandomBytes
+    actor: Actor,
+    order: Order,
+    queue: Queue,
+    variables: Sequence[Variable],
+    *,
+    entity: str,
+    now: datetime,
+    random: RandomBytes,
 ) -> tuple[Run, Rendered]:
     _check_command(order, queue)
-    variables = [Variable.parse(name, data) for name, data in queue.variables.items()]
     config, values = bind(queue.config, variables, order.values, queue=queue.name)
     if not isinstance(config, Mapping):
         raise BadInput(f"The config of queue {queue.name!r} is not a mapping.")

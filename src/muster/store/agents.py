@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from muster.domain.agent import Agent
 from muster.domain.resources import Resources
+from muster.store.bulk import change_many
 from muster.store.schema import AnyRow, agent_queues, agents
 
 
@@ -25,8 +25,11 @@ def save(conn: Connection, agent: Agent, queue_ids: Sequence[str]) -> None:
         "locality": agent.locality,
         "version": agent.version,
         "max_jobs": agent.max_jobs,
-        "inventory": {"total": asdict(agent.total), "devices": [dict(device) for device in agent.devices]},
-        "free": asdict(agent.free) if agent.free else None,
+        "inventory": {
+            "total": dict(agent.total.__dict__),
+            "devices": [dict(device) for device in agent.devices],
+        },
+        "free": dict(agent.free.__dict__) if agent.free else None,
         "registered_at": agent.registered_at,
         "seen_at": agent.seen_at,
         "left_at": agent.left_at,
@@ -83,8 +86,8 @@ def queue_ids(conn: Connection, agent_id: str) -> list[str]:
 def touch(conn: Connection, agent_id: str, *, at: datetime, free: Resources | None) -> None:
     values: dict[str, Any] = {"seen_at": at}
     if free is not None:
-        values["free"] = asdict(free)
-    conn.execute(update(agents).where(agents.c.id == agent_id).values(**values))
+        values["free"] = dict(free.__dict__)
+    change_many(conn, agents, [({"id": agent_id}, values)])
 
 
 def shift_seen(conn: Connection, *, by: timedelta) -> None:

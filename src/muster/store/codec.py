@@ -31,7 +31,7 @@ def spec_to_data(spec: RunSpec) -> dict[str, Any]:
         "image": spec.image,
         "values": dict(spec.values),
         "config": spec.config,
-        "resources": asdict(spec.resources),
+        "resources": dict(spec.resources.__dict__),
     }
 
 
@@ -55,11 +55,12 @@ def training_from_data(data: Data) -> Training:
 
 
 def replica_to_data(replica: Replica) -> dict[str, Any]:
-    data = asdict(replica)
-    data["devices"] = list(replica.devices)
-    for moment in ("started_at", "ended_at"):
-        data[moment] = data[moment].isoformat() if data[moment] else None
-    return data
+    return {
+        **replica.__dict__,
+        "devices": list(replica.devices),
+        "started_at": replica.started_at.isoformat() if replica.started_at else None,
+        "ended_at": replica.ended_at.isoformat() if replica.ended_at else None,
+    }
 
 
 def replica_from_data(data: Data) -> Replica:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from muster._failpoint import failpoint
 from muster.domain.errors import StoreUnavailable
@@ -74,7 +74,7 @@ class Database:
 
     def __init__(self, url: str, *, on_commit: Callable[[set[str]], None] = lambda topics: None) -> None:
         """`on_commit` hears, on the event loop and before the writers do, which topics changed."""
-        self.url = make_url(url)
+        self.url = _parsed(url)
         kind = self.url.get_backend_name()
         if kind not in ("sqlite", "postgresql"):
             raise StoreUnavailable(
@@ -302,6 +302,15 @@ def _unavailable(error: DBAPIError) -> StoreUnavailable:
     elif "connection" in words:
         hint = "Is the database running, and its address right? Nothing was changed."
     return StoreUnavailable(f"The database refused: {words}.", hint=hint)
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError as error:
+        raise StoreUnavailable(
+            "This is not the address of a database.", hint="Give one such as postgresql://user@host/muster."
+        ) from error
 
 
 def sqlite_url(path: Path) -> str:

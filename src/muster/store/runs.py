@@ -8,7 +8,7 @@ just now is passed over where there is more to choose from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -95,13 +95,19 @@ waiting_in_order = (
     .limit(bindparam("limit"))
 )
 _still_waiting = (
-    select(*_HEAD)
-    .where(runs.c.id.in_(bindparam("ids", expanding=True)), _is_waiting)
+    _select_run.where(runs.c.id.in_(bindparam("ids", expanding=True)), _is_waiting)
     .order_by(runs.c.id)
-    .with_for_update(key_share=True, skip_locked=True)
+    .with_for_update(key_share=True, skip_locked=True, of=runs)
 )
-_live_of_agent = select(*_HEAD).where(runs.c.agent_id == bindparam("agent_id"), _is_leased)
+_live_of_agent = select(*_HEAD, runs.c.millicpus, runs.c.memory, runs.c.gpus).where(
+    runs.c.agent_id == bindparam("agent_id"), _is_leased
+)
 _live_of_agent_locked = _live_of_agent.order_by(runs.c.id).with_for_update(key_share=True)
+_extend_leases = (
+    update(runs)
+    .where(runs.c.agent_id == bindparam("of_agent"), _is_leased)
+    .values(lease_expires_at=bindparam("until", type_=Instant))
+)
 # `ix_runs_lease_expiry` holds only live runs; an index is used for it although all its rows are meant.
 _shift_leases = (
     update(runs)
@@ -112,10 +118,6 @@ _shift_leases = (
         )
     )
 )
-# What the runs an agent has take of its machine.
-in_use_by_agent = select(
-    func.count(), func.sum(runs.c.millicpus), func.sum(runs.c.memory), func.sum(runs.c.gpus)
-).where(runs.c.agent_id == bindparam("agent_id"), _is_leased)
 # Live runs whose agent let the lease run out, oldest first.
 expired_leases = (
     select(*_HEAD, runs.c.locality)
@@ -156,7 +158,7 @@ def add(conn: Connection, items: Sequence[Run]) -> None:
                 "rank": run.rank,
                 "spec": spec_to_data(run.spec),
                 "nodes": run.head.nodes,
-                **asdict(run.spec.resources),
+                **run.spec.resources.__dict__,
                 "attempt": run.head.attempt,
                 "epoch": run.head.epoch,
                 "created_at": run.created_at,
@@ -189,9 +191,9 @@ def hold(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
     return {row.id: _head(row) for row in conn.execute(_heads_locked, {"ids": list(run_ids)})}
 
 
-def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
+def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
     """Those of these runs that still wait and that no other server is just handing out, to be changed."""
-    return {row.id: _head(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)})}
+    return {row.id: _run(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +270,7 @@ def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
 
 
 def waiting(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Candidate]:
-    rows = conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": limit, **asdict(room)})
+    rows = conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": limit, **room.__dict__})
     return [
         Candidate(
             run_id=row.id,
@@ -303,16 +305,12 @@ def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
     return [_head(row) for row in conn.execute(_live_of_agent, {"agent_id": agent_id})]
 
 
-def hold_live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
-    """`live_of_agent`, to be changed in this transaction."""
-    return [_head(row) for row in conn.execute(_live_of_agent_locked, {"agent_id": agent_id})]
-
-
-def in_use(conn: Connection, agent_id: str) -> tuple[int, Resources]:
-    """How many runs an agent has, and what they take."""
-    row = conn.execute(in_use_by_agent, {"agent_id": agent_id}).one()
-    count, *amounts = (int(value or 0) for value in row)
-    return count, Resources(millicpus=amounts[0], memory=amounts[1], gpus=amounts[2])
+def hold_live_of_agent(conn: Connection, agent_id: str) -> list[tuple[RunHead, Resources]]:
+    """`live_of_agent`, each with what it takes of the machine, to be changed in this transaction."""
+    rows = conn.execute(_live_of_agent_locked, {"agent_id": agent_id})
+    return [
+        (_head(row), Resources(millicpus=row.millicpus, memory=row.memory, gpus=row.gpus)) for row in rows
+    ]
 
 
 def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
@@ -330,7 +328,7 @@ def orphans(conn: Connection, locality: str) -> list[RunHead]:
 
 
 def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:
-    conn.execute(update(runs).where(runs.c.agent_id == agent_id, _is_leased).values(lease_expires_at=until))
+    conn.execute(_extend_leases, {"of_agent": agent_id, "until": until})
 
 
 def shift_leases(conn: Connection, *, by: timedelta) -> None:

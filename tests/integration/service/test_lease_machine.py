@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from muster.domain.errors import Conflict
 from muster.domain.observation import End, EndSeen, Fact, Noted, ReplicaState
 from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, Retry, Run, RunState
-from muster.service.claim import Assignment, Held
+from muster.service.claim import RENEW_SLACK, Assignment, Held
 from muster.service.observe import Refused
 from muster.service.sweep import BEAT
 from muster.store import attempts, events, runs
@@ -152,8 +152,9 @@ class LeaseMachine(RuleBasedStateMachine):
         now = self.world.now
         self.seen[name] = now
         mine = [run for run in self.runs.values() if run.holder == name and not run.over]
-        for run in mine:
-            run.lease = now + LEASE_TTL
+        if any(run.lease is not None and run.lease < now + LEASE_TTL - RENEW_SLACK for run in mine):
+            for run in mine:
+                run.lease = now + LEASE_TTL
         said = {run_id: item.epoch for run_id, item in worker.held.items()}
         resent = [run for run in mine if said.get(run.id) != run.epoch]
         drops: list[Key] = []

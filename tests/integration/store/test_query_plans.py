@@ -126,7 +126,7 @@ INDEXED: dict[str, tuple[Asking, str]] = {
     ),
     "orphans of a host": (lambda tx, crowd: runs.orphans(tx.conn, "host-1"), "ix_runs_leased"),
     "runs of an agent": (lambda tx, crowd: runs.live_of_agent(tx.conn, "a"), "ix_runs_leased"),
-    "what an agent has in use": (lambda tx, crowd: runs.in_use(tx.conn, "a"), "ix_runs_leased"),
+    "what an agent has": (lambda tx, crowd: runs.hold_live_of_agent(tx.conn, "a"), "ix_runs_leased"),
     "renewing leases": (
         lambda tx, crowd: runs.extend_leases(tx.conn, "a", until=crowd.world.now),
         "ix_runs_leased",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -23,31 +21,7 @@ from muster.domain.run import RunState
 from muster.wire.accounts import KeyRequest
 from muster.wire.runs import LaunchRequest
 from postgres import empty_postgres
-
-
-@dataclass
-class Server:
-    """`muster server` in a process of its own."""
-
-    log: Path
-    env: dict[str, str]
-    process: subprocess.Popen[bytes] = field(init=False)
-    url: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        with self.log.open("ab") as out:
-            self.process = subprocess.Popen(
-                [*MUSTER, "server", "--port", "0"], env=self.env, stdout=out, stderr=out
-            )
-        said = until(lambda: re.search(r"serves at (http://\S+)", self.log.read_text()), what=str(self.log))
-        self.url = said[1]
-
-    def client(self) -> Client:
-        return Client(settings=ClientSettings(url=self.url, api_key=self.env["MUSTER_API_KEY"]))
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        self.process.send_signal(how)
-        self.process.wait(30)
+from servers import Server, start_agent
 
 
 @dataclass
@@ -64,13 +38,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     key = base.muster("server", "init", "--user", "ann", check=True).stdout.strip()
     env = {**base.env, "MUSTER_API_KEY": key}
     servers = [Server(folder / f"server-{number}.log", env) for number in range(2)]
-    with (folder / "agent.log").open("ab") as out:
-        agent = subprocess.Popen(
-            [*MUSTER, "agent", "--queue", "local"],
-            env={**env, "MUSTER_URL": servers[0].url},
-            stdout=out,
-            stderr=out,
-        )
+    agent = start_agent(servers[0], folder / "agent.log")
     with servers[0].client() as client:
         until(lambda: client.list_agents().items, what="the agent")
     yield Fleet(servers, agent)

@@ -18,7 +18,7 @@ from typing import Any
 
 from muster.domain.errors import BadCommand, BadTemplate
 from muster.domain.resources import format_bytes, format_cpus
-from muster.domain.template import fill_known, find_macros
+from muster.domain.template import as_literal, fill_known, find_macros
 from muster.engine.launcher import launcher_env
 from muster.engine.port import Rendered, Work
 from muster.engine.process.config import ProcessConfig, check_env_name
@@ -74,11 +74,6 @@ def check_macros(manifest: Mapping[str, Any]) -> frozenset[str]:
     return used
 
 
-def _literal(text: str) -> str:
-    """The template that stands for exactly this text: put in as a macro's value, it is never read again."""
-    return str(fill_known("${text}", {"text": text}))
-
-
 def _run_macros(work: Work) -> dict[str, str]:
     return {
         "run_id": work.key.run_id,
@@ -93,7 +88,7 @@ def _run_macros(work: Work) -> dict[str, str]:
 
 
 def _command(work: Work, config: ProcessConfig) -> list[str]:
-    command = [_literal(word) for word in work.command]
+    command = [as_literal(word) for word in work.command]
     if work.training is not None:
         return ["sh", "${launcher}", *command]
     if command[0].endswith(".py"):
@@ -111,7 +106,7 @@ def _workdir(config: ProcessConfig) -> str:
 
 def _env(work: Work, config: ProcessConfig) -> dict[str, str]:
     """The variables all replicas share; a later one wins: queue, launch, Muster's own."""
-    launch = {check_env_name(name): _literal(value) for name, value in work.env.items()}
+    launch = {check_env_name(name): as_literal(value) for name, value in work.env.items()}
     run = {
         "MUSTER_RUN_ID": work.key.run_id,
         "MUSTER_RUN_NAME": work.run_name,
@@ -125,7 +120,7 @@ def _env(work: Work, config: ProcessConfig) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         **config.env,
         **launch,
-        **{name: _literal(value) for name, value in run.items()},
+        **{name: as_literal(value) for name, value in run.items()},
         "MUSTER_OUTPUT_DIR": "${output_dir}",
         "CUDA_VISIBLE_DEVICES": "${devices}",
         **_training_env(work, config),
