@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -37,18 +38,17 @@ class Service:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.processes = Processes(folder)
+        self.stack = ExitStack()  #: whatever is to be undone at the end; the processes go first
 
     def __enter__(self) -> Self:
-        try:
+        with self.stack:
+            self.processes = self.stack.enter_context(Processes(self.folder))
             self.start()
-        except BaseException:
-            self.processes.stop()
-            raise
+            self.stack = self.stack.pop_all()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.processes.stop()
+        self.stack.close()
 
     def start(self) -> None:
         """Until it is up and idle."""

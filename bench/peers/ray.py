@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -17,16 +16,16 @@ class Ray(Driven):
     starts = 3
     burst = 6
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        # Below the folder, the names of Ray's sockets would be longer than Linux allows.
+        self._short = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-"))
+
     def start(self) -> None:
-        port, dashboard = free_port(), free_port()
-        # Sockets below the usual folder would have longer names than Linux allows.
-        self._short = Path(tempfile.mkdtemp(prefix="ray-"))
-        words = ["start", "--head", "--block", "--node-ip-address", "127.0.0.1", "--port", str(port)]
+        dashboard = free_port()
+        words = ["start", "--head", "--block", "--disable-usage-stats", "--temp-dir", self._short]
+        words += ["--node-ip-address", "127.0.0.1", "--port", str(free_port())]
         words += ["--include-dashboard", "true", "--dashboard-host", "127.0.0.1"]
-        words += ["--dashboard-port", str(dashboard), "--disable-usage-stats", "--temp-dir", str(self._short)]
+        words += ["--dashboard-port", str(dashboard)]
         self.processes.spawn("head", [venv("ray") / "ray", *words])
         self.drive("ray", f"http://127.0.0.1:{dashboard}")
-
-    def __exit__(self, *raised: object) -> None:
-        super().__exit__(*raised)
-        shutil.rmtree(self._short, ignore_errors=True)
