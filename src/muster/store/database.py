@@ -25,7 +25,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from muster._failpoint import failpoint
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import BadInput, MusterError, StoreUnavailable
 from muster.store import postgres, sqlite
 from muster.store.schema import events
 
@@ -280,7 +280,7 @@ def _is_worth_another_try(error: DBAPIError, group: Sequence[_Job]) -> bool:
 
 
 class _translated:  # noqa: N801 - reads as a statement: `with _translated(): â€¦`
-    """Driver errors become `StoreUnavailable`."""
+    """Driver errors become ours."""
 
     def __enter__(self) -> None:
         return None
@@ -290,8 +290,10 @@ class _translated:  # noqa: N801 - reads as a statement: `with _translated(): â€
             raise _unavailable(error) from error
 
 
-def _unavailable(error: DBAPIError) -> StoreUnavailable:
+def _unavailable(error: DBAPIError) -> MusterError:
     words = str(error.orig).strip().rstrip(".")
+    if "NUL" in words:
+        return BadInput("A NUL character cannot be part of this.", hint="Leave it out.")
     hint = "Look at the server's log; nothing was changed."
     if "full" in words:
         hint = "The disk is full: make room, then try again. Nothing was changed."

@@ -48,6 +48,19 @@ class Instant(TypeDecorator[datetime]):
         return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 
+class Words(TypeDecorator[str]):
+    """What a program said. PostgreSQL keeps no NUL in a text; here one becomes the sign for such things."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value if value is None else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return value
+
+
 def _serial() -> TypeEngine[int]:
     """The key of a table that only grows: 64 bits on PostgreSQL, the rowid on SQLite."""
     return BigInteger().with_variant(Integer, "sqlite")
@@ -232,7 +245,7 @@ attempts = Table(
     Column("report_seq", Integer, nullable=False),  # newest report of this epoch that was applied
     Column("phase", String(16)),
     Column("end", String(16)),
-    Column("reason", Text, nullable=False),
+    Column("reason", Words, nullable=False),
     Column("end_seen", _optional_json()),
     Column("failure", _optional_json()),
     Column("manifest", _optional_json()),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
 from muster.domain.access import Role
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import BadInput, Conflict, NotFound
 from muster.domain.observation import (
     AttemptKey,
     End,
@@ -688,3 +689,18 @@ def test_a_draining_agent_keeps_its_runs_and_gets_no_new_one(world: World) -> No
     waiting = world.launch_one()
     assert not agent.poll(draining=True)
     assert [claim.run.id for claim in agent.poll().claims] == [waiting]
+
+
+def test_any_text_of_a_program_can_be_kept(world: World) -> None:
+    agent, run_id, held = claimed(world)
+    strange = "nul \0, quote ', bell \a, \N{PILE OF POO}"
+    agent.report(held, Noted(message=strange), member(0, BAD, reason=strange, node="n\0de"))
+    assert world.run(run_id).state is RunState.FAILED
+    assert any(event.data.get("message") == strange for event in world.events(run_id))
+
+
+def test_text_that_no_database_keeps_is_refused_and_nothing_else(world: World) -> None:
+    """SQLite keeps it, PostgreSQL does not; neither breaks."""
+    with suppress(BadInput):
+        world.agent("a\0b")
+    assert world.agent("ab").agent.name == "ab"
