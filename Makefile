@@ -55,10 +55,12 @@ lock: setup ## Lock the dependencies anew
 	  --no-header --python-version 3.11 -q --upgrade -o requirements/dev.lock
 
 ROUNDS ?= 5
+SCALE ?= 1
 ONLY ?=
+BENCH = --rounds $(ROUNDS) --scale $(SCALE) $(if $(ONLY),--only $(ONLY))
 bench: setup $(TORCH_PYTHON) ## Measure side by side with peers (25 minutes; ONLY=start,burst ROUNDS=5)
-	PYTHONPATH=tests BENCH_COMMAND='make bench$(if $(ONLY), ONLY=$(ONLY)) ROUNDS=$(ROUNDS)' \
-	  $(BIN)/python -m bench --rounds $(ROUNDS) --torch-python $(abspath $(TORCH_PYTHON)) $(if $(ONLY),--only $(ONLY))
+	PYTHONPATH=tests BENCH_COMMAND='make bench ROUNDS=$(ROUNDS) SCALE=$(SCALE) ONLY=$(ONLY)' \
+	  $(BIN)/python -m bench $(BENCH) --torch-python $(abspath $(TORCH_PYTHON))
 
 bench-lock: setup ## Lock the peers of the benchmarks anew
 	for list in bench/requirements/*.in; do \

@@ -49,12 +49,12 @@ def _section(module: ModuleType, name: str, plan: Plan) -> report.Section:
     """One benchmark. One that breaks says so in its row, and the others go on."""
     say(f"── {name}")
     began = time.monotonic()
-    rows: list[Row]
+    rows: list[Row] = []
     try:
-        rows = module.run(plan)
+        rows.extend(module.run(plan))  # those it yielded before it broke are kept
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in the table
         say(f"{name} broke: {why(error)}")
-        rows = [missing(name, why(error))]
+        rows.append(missing(name, why(error)))
     return report.Section(name=name, about=module.ABOUT, seconds=time.monotonic() - began, rows=tuple(rows))
 
 
@@ -69,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     if asked.torch_python is None and (known := os.environ.get("MUSTER_TEST_TORCH_PYTHON")):
         asked.torch_python = Path(known)
     if asked.output is None:  # what is kept in the repository is a whole run
-        asked.output = machine.VENVS if asked.only else HERE
+        asked.output = machine.VENVS if asked.only or asked.scale != 1 else HERE
     asked.output.mkdir(parents=True, exist_ok=True)
     asked.command = os.environ.get("BENCH_COMMAND") or shlex.join(["python", "-m", "bench", *sys.argv[1:]])
     return asked

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 
-from bench.databases import Database, Postgres, Sqlite, postgres
+from bench.databases import Database, Sqlite, postgres
 from bench.harness import Bar, Plan, Row, interleave
 from bench.played import PlayedAgent
 from bench.server import prepare, serving
@@ -28,16 +28,18 @@ _FEW, _MANY = 1_000, 1_000_000
 _POLLS = 100
 
 
-def run(plan: Plan) -> list[Row]:
-    rows = []
+def run(plan: Plan) -> Iterator[Row]:
+    yield from on_database(plan, Sqlite(plan.folder))
     with postgres(plan.folder) as server:
-        for database in (Sqlite(plan.folder), server):
-            rows += throughput(plan, database)
-            rows += depth(plan, database)
-    return rows
+        yield from on_database(plan, server)
 
 
-def throughput(plan: Plan, database: Sqlite | Postgres) -> list[Row]:
+def on_database(plan: Plan, database: Database) -> Iterator[Row]:
+    yield from throughput(plan, database)
+    yield depth(plan, database)
+
+
+def throughput(plan: Plan, database: Database) -> list[Row]:
     """Claims and launches a second."""
     queued = (1 + plan.rounds) * (plan.count(_SINGLY) + plan.count(_BATCHED)) + 2 * AGENTS * 50
     store = prepare(plan.folder / f"{database.name}-claims", database.new(), queued=queued)
@@ -70,7 +72,7 @@ def throughput(plan: Plan, database: Sqlite | Postgres) -> list[Row]:
     ]
 
 
-def depth(plan: Plan, database: Database) -> list[Row]:
+def depth(plan: Plan, database: Database) -> Row:
     """Does a claim take longer when more runs wait?"""
     few, many = f"{plan.count(_FEW):,} queued", f"{plan.count(_MANY):,} queued"
     with ExitStack() as stack:
@@ -86,11 +88,9 @@ def depth(plan: Plan, database: Database) -> list[Row]:
             "ms",
             {name: _claim_median(settings[name], plan.count(_POLLS)) for name in (few, many)},
         )
-    return [
-        contest.ratio(
-            f"{database.name}: claim with {many} ÷ with {few}", many, few, bar=Bar(sense="≤", limit=1.5)
-        )
-    ]
+    return contest.ratio(
+        f"{database.name}: claim with {many} ÷ with {few}", many, few, bar=Bar(sense="≤", limit=1.5)
+    )
 
 
 def claim_rate(settings: ClientSettings, total: int, *, each: int, slots: int) -> float:

@@ -31,6 +31,7 @@ RETURNING id
 
 class Database(Protocol):
     name: str
+    raw: str  #: how plain SQL claims
 
     def new(self) -> str | None:
         """The address of an empty database; None: a file in the server's folder."""

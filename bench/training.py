@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +21,11 @@ SCRIPT = Path(__file__).with_name("first_all_reduce.py")
 _PATIENCE = 300.0
 
 
-def run(plan: Plan) -> list[Row]:
+def run(plan: Plan) -> Iterator[Row]:
     python, bar = plan.torch_python, Bar(sense="≤", limit=1.15)
     if python is None or not python.exists():
-        return [missing("Muster ÷ torchrun", "no interpreter with PyTorch; `make bench` makes one", bar=bar)]
-    rows = []
+        yield missing("Muster ÷ torchrun", "no interpreter with PyTorch; `make bench` makes one", bar=bar)
+        return
     with muster_up(plan.folder / "training") as installation, Knocker(plan.folder) as knocker:
         _use(installation, python)
         for nodes, procs in SHAPES:
@@ -40,8 +40,7 @@ def run(plan: Plan) -> list[Row]:
                 },
             )
             words = f"Muster ÷ torchrun, {nodes} node{'s' * (nodes > 1)} × {procs} processes"
-            rows.append(contest.ratio(words, "Muster", "torchrun", bar=bar))
-    return rows
+            yield contest.ratio(words, "Muster", "torchrun", bar=bar)
 
 
 def launched(installation: Installation, knocker: Knocker, nodes: int, procs: int) -> float:

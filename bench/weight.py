@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,10 @@ _STORED = 100_000
 _IMPORT = "import time; t = time.perf_counter(); import muster; print(time.perf_counter() - t)"
 
 
-def run(plan: Plan) -> list[Row]:
-    return [*waiting(plan), *idling(plan), slowest_list(plan)]
+def run(plan: Plan) -> Iterator[Row]:
+    yield from waiting(plan)
+    yield idling(plan)
+    yield slowest_list(plan)
 
 
 def waiting(plan: Plan) -> list[Row]:
@@ -95,13 +97,11 @@ def ready_time(plan: Plan) -> float:
             installation.destroy()
 
 
-def idling(plan: Plan) -> list[Row]:
+def idling(plan: Plan) -> Row:
     contest = interleave(plan, "weight, idle", "MB", {"idle": lambda: idle_size(plan)})
-    return [
-        contest.alone(
-            "idle after 10 s, all processes of muster up", "idle", bar=Bar(sense="≤", limit=150), note="PSS"
-        )
-    ]
+    return contest.alone(
+        "idle after 10 s, all processes of muster up", "idle", bar=Bar(sense="≤", limit=150), note="PSS"
+    )
 
 
 def idle_size(plan: Plan) -> float:

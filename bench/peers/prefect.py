@@ -11,7 +11,7 @@ class Prefect(Driven):
     name = "Prefect"
     about = "process pool, SQLite, its defaults: the worker asks every 10 s"
     starts = 1
-    burst = 4
+    burst = 3
 
     def start(self) -> None:
         port = free_port()
