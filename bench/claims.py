@@ -22,7 +22,7 @@ ABOUT = (
 )
 AGENTS = 8
 SINGLY, BATCHED, RAW = "singly", "by 50", "plain SQL"
-_WINDOW = 25  #: runs an agent takes singly before all are ended; ending is not timed
+_WINDOW = 10  #: runs an agent takes singly before all are ended; ending is not timed
 _SINGLY, _BATCHED, _RAW, _ENQUEUED = 800, 4000, 4000, 5000
 _FEW, _MANY = 1_000, 1_000_000
 _POLLS = 100
