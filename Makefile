@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH_PYTHON := .venv-torch/bin/python
 
-.PHONY: help setup demo test test-full check fmt docs lock bench bench-lock clean
+.PHONY: help setup demo test test-full chaos check fmt docs lock bench bench-lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,16 @@ $(TORCH_PYTHON): examples/ddp/requirements.txt | setup
 	$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-torch
 	$(BIN)/uv pip install -q --python $@ -r examples/ddp/requirements.txt
 	@touch $@
+
+RUNS ?= 10000
+SERVER_KILLS ?= 100
+AGENT_KILLS ?= 200
+FREEZES ?= 50
+DATABASE ?= sqlite
+chaos: setup ## The long drill (20 minutes or more): kill and freeze at random, RUNS=… SEED=… DATABASE=sqlite|postgresql
+	PYTHONPATH=tests $(BIN)/python -m chaos.drill --runs $(RUNS) --server-kills $(SERVER_KILLS) \
+	  --agent-kills $(AGENT_KILLS) --freezes $(FREEZES) --database $(DATABASE) $(if $(SEED),--seed $(SEED)) \
+	  --page docs/reliability.md
 
 check: setup ## Lint, format, types, layers, generated docs
 	$(BIN)/ruff check

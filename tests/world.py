@@ -233,8 +233,9 @@ class Worker:
         free: Resources | None = None,
         deliver: bool = True,
         draining: bool = False,
+        heard: datetime | None = None,
     ) -> Assignment:
-        """Ask for work. `deliver=False`: the answer is lost on the way."""
+        """Ask for work. `deliver=False`: the answer is lost on the way. `heard`: it was held since then."""
         room = max(0, self.agent.max_jobs - len(self.held)) if slots is None else slots
         answer = self.world.do(
             lambda tx: claim.assign(
@@ -247,6 +248,7 @@ class Worker:
                 free=self.agent.total if free is None else free,
                 now=self.world.now,
                 draining=draining,
+                heard=heard,
             )
         )
         if deliver:

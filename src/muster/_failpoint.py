@@ -2,8 +2,8 @@
 that leaves it. Without `MUSTER_FAILPOINT` they cost a comparison.
 
 `MUSTER_FAILPOINT=name` kills the process with SIGKILL when it comes to `name`; `name@3` the third time.
-`MUSTER_FAILPOINT_ONCE=FILE` leaves a mark there, and lets a process pass that finds the mark: so a
-restarted one does not die at the same place again.
+`MUSTER_FAILPOINT_ONCE=FILE` leaves a mark there, and lets a process pass, uncounted, that finds the mark:
+so a restarted one does not die at the same place again, and a test chooses when the counting begins.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ def failpoint(name: str) -> None:
 
 
 def _die() -> None:
+    if _mark and os.path.exists(_mark):
+        return
     if next(_hits) < int(_number or 1):
         return
     if _mark:

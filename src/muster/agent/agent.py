@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 
+from muster._failpoint import failpoint
 from muster._version import __version__
 from muster.agent.config import AgentConfig
 from muster.agent.driver import Driver, Render
@@ -133,7 +134,9 @@ class Agent:
         tries = 0
         while not stop.is_set():
             try:
+                failpoint("register.before")
                 self._me = await self._client.register_agent(request)
+                failpoint("register.after")
                 self._reporter.agent_id = self._shipper.agent_id = self._me.id
                 return
             except TRY_AGAIN as error:
@@ -161,6 +164,7 @@ class Agent:
                 continue
             except Conflict as error:
                 raise AgentOvertaken(error.detail, hint=error.hint) from error
+            failpoint("poll.after")
             self._take(answer)
 
     async def _poll_request(self) -> PollRequest:
@@ -228,10 +232,13 @@ class Agent:
                 over = run.state.terminal or run.attempt > key.attempt
                 if over and self._ledger.get(key) is None:
                     await self._discard(key)
+                    self._preparer.clear(key, outputs=run.state.terminal)
 
     async def _discard(self, key: AttemptKey) -> None:
         try:
+            failpoint("discard.before")
             await self._engine.discard(key)
+            failpoint("discard.after")
         except MusterError as error:
             log.warning("could not remove what a run left", run=key.run_id, reason=error.detail)
 

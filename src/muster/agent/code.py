@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from muster._failpoint import failpoint
 from muster.agent.cachedir import CacheDir, in_thread
 from muster.domain.errors import BadSnapshot
 from muster.domain.snapshot import Snapshot, SnapshotFile
@@ -46,7 +47,9 @@ class CodeCache:
             if not entry.exists():
                 return False
             self._cache.touch(snapshot.id)
+            failpoint("checkout.before")
             await in_thread(_copy_tree, snapshot, entry, target)
+            failpoint("checkout.after")
             return True
 
     async def _fill(self, snapshot: Snapshot, fetch: Fetch) -> None:
@@ -61,7 +64,9 @@ class CodeCache:
                 scratch.mkdir()
                 await fetch(scratch / "tar")
                 await in_thread(_unpack, snapshot, scratch / "tar", scratch / "tree")
+                failpoint("code.before")
                 (scratch / "tree").rename(self._cache.entry(key))
+                failpoint("code.after")
             finally:
                 await in_thread(shutil.rmtree, scratch, ignore_errors=True)
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from muster._failpoint import failpoint
 from muster.agent.ledger import InHand, Ledger
 from muster.agent.postmortem import find_cause
 from muster.agent.prepare import Preparer, work_of
@@ -28,6 +29,7 @@ from muster.domain.observation import (
     ReplicaSeen,
     ReplicaState,
 )
+from muster.domain.run import RunState
 from muster.engine.port import Engine, Place, Rendered, Work
 from muster.wire.agents import ClaimModel, ManifestFact
 
@@ -106,6 +108,12 @@ class Driver:
         try:
             if item.claim.adopt and await self._adopt(item):
                 log.info("took over a run", run=item.key.run_id, attempt=item.key.attempt)
+            elif item.claim.adopt and item.claim.run.state in (RunState.STARTING, RunState.RUNNING):
+                # It ended and was put away, and the server is a restored one that forgot. Not again under
+                # the same number: the log of this attempt is written.
+                self._finish(
+                    item, End.LOST, "It had started, but nothing of it can be found on this machine."
+                )
             elif not item.stopping:
                 await self._start(item)
         except Overtaken:
@@ -121,7 +129,9 @@ class Driver:
         try:
             while True:
                 try:
+                    failpoint("adopt.before")
                     item.submitted = await self._engine.adopt(item.key, item.claim.epoch)
+                    failpoint("adopt.after")
                     break
                 except CannotPlace as error:
                     log.warning("cannot take over a run yet", run=item.key.run_id, reason=error.detail)
@@ -161,7 +171,9 @@ class Driver:
         while not item.stopping:
             item.submitting = True
             try:
+                failpoint("submit.before")
                 await self._engine.submit(rendered, place)
+                failpoint("submit.after")
                 return True
             except CannotPlace as error:
                 if not told:
@@ -204,6 +216,7 @@ class Driver:
         """End an attempt that has no members to tell its end."""
         if not item.ending:
             item.ending = True
+            self._preparer.clear(item.key)  # before the end is told: then another attempt may begin
             self._reporter.tell(item, EndSeen(end=end, reason=reason))
             item.finisher = self._spawn(self._put_away(item))
 
@@ -227,6 +240,7 @@ class Driver:
         if any(replica.state is ReplicaState.FAILED for replica in item.ended.values()):
             failure = await asyncio.to_thread(find_cause, self._engine, item.key, item.ended)
             self._reporter.tell(item, FailureSeen(failure=failure))
+        self._preparer.clear(item.key)  # before the end is told: then another attempt may begin
         self._reporter.tell(item, last)
         await self._put_away(item)
 
@@ -234,7 +248,8 @@ class Driver:
         await self._reporter.heard()
         if self._ledger.remove(item.key) is not None:
             try:
+                failpoint("clean.before")
                 await self._engine.clean(item.key)
-                self._preparer.clear(item.claim)
+                failpoint("clean.after")
             except MusterError as error:  # what stays is a leftover, and found again as one
                 log.warning("could not clean up", run=item.key.run_id, reason=error.detail)

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.agent.cachedir import CacheDir, in_thread
 from muster.agent.requirements import EnvironmentFailed as EnvironmentFailed
 from muster.agent.requirements import Requirements, read_requirements
@@ -89,7 +90,9 @@ class EnvironmentCache:
             if not reused:
                 await in_thread(self._cache.discard, key)
                 try:
+                    failpoint("environment.before")
                     await _build(entry, wanted, interpreter, workdir, progress, lock)
+                    failpoint("environment.after")
                     (entry / _COMPLETE).touch()
                 except BaseException:
                     await in_thread(self._cache.discard, key)

@@ -79,15 +79,13 @@ class Preparer:
                 self._in_use[claim.key] = made.key
         return Place(epoch=claim.epoch, workdir=workdir, output_dir=output, path_prepend=bin_dirs, env=env)
 
-    def clear(self, claim: ClaimModel) -> None:
-        """Remove directories in which the run left nothing."""
-        self._in_use.pop(claim.key, None)
-        for folder in (self.workdir(claim), self._root / "outputs" / claim.run.id):
-            for empty in (folder, folder.parent):
-                try:
-                    empty.rmdir()
-                except OSError:
-                    break  # something is in it: it stays
+    def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
+        """Remove directories in which the run left nothing. Another attempt may use `outputs` already."""
+        self._in_use.pop(key, None)
+        work = self._root / "work" / key.run_id / str(key.attempt)
+        for empty in (work, work.parent, self._root / "outputs" / key.run_id)[: 3 if outputs else 2]:
+            with suppress(OSError):  # something is in it: it stays
+                empty.rmdir()
 
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         """Give back disk space: caches beyond their size, working directories of long ago."""

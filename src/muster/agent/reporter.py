@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import structlog
 
+from muster._failpoint import failpoint
 from muster.agent.ledger import InHand
 from muster.client.api import AsyncClient
 from muster.domain.errors import (
@@ -87,7 +88,9 @@ class Reporter:
         tries = 0
         while True:
             try:
+                failpoint("report.before")
                 answer = await self._client.send_reports(self.agent_id, request)
+                failpoint("report.after")
             except TRY_AGAIN as error:
                 if tries == 0:
                     log.warning("the server does not take reports; they are kept", reason=str(error))

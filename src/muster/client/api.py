@@ -374,11 +374,13 @@ class AsyncClient:
 
     async def _once(self, path: str, body: BaseModel, model: type[M], key: str | None) -> M:
         headers = {"Idempotency-Key": key or os.urandom(16).hex()}
+        sent = False  # once it was, it may have been done: a server that is away now is waited for
         for pause in _RETRY_AFTER:
             try:
                 return await self._post(path, body, model, headers=headers, timeout=120)
             except ServerUnreachable as error:
-                if not error.facts.get("sent"):
+                sent = sent or bool(error.facts.get("sent"))
+                if not sent:
                     raise
                 await asyncio.sleep(pause)
         return await self._post(path, body, model, headers=headers, timeout=120)

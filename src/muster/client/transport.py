@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from muster._failpoint import failpoint
 from muster._version import __version__
 from muster.client.settings import ClientSettings
 from muster.domain.errors import MusterError, ServerUnreachable, Unavailable, by_code
@@ -91,6 +92,7 @@ class Transport:
             merged["Content-Type"] = "application/json"
         elif content is not None:
             merged.setdefault("Content-Type", "application/octet-stream")
+        failpoint("request.before")
         with _reachable(self.url):
             response = await self._http.request(
                 method,
@@ -100,6 +102,7 @@ class Transport:
                 headers=merged,
                 timeout=_TIMEOUT if timeout is None else timeout,
             )
+        failpoint("request.after")
         if response.is_error:
             raise problem(response.status_code, response.content)
         return response

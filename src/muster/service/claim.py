@@ -106,17 +106,23 @@ def assign(
     slots: int,
     free: Resources,
     now: datetime,
+    heard: datetime | None = None,
     draining: bool = False,
 ) -> Assignment:
-    """Renew the agent's leases and give it whatever there is for it."""
+    """Renew the agent's leases and give it whatever there is for it.
+
+    Leases last from when the agent was `heard`, which is now unless its request was held: an agent that
+    died meanwhile must not live on through the request it left.
+    """
+    heard = heard or now
     agent = checked_agent(agents.hold(tx.conn, agent_id), actor, agent_id, incarnation)
     if agent.left_at is not None:  # its last request was still waiting when it said good-bye
         return Assignment()
-    if now - agent.seen_at > TOUCH_EVERY or agent.free != free:
-        agents.touch(tx.conn, agent.id, at=now, free=free)
+    if heard - agent.seen_at > TOUCH_EVERY or agent.free != free:
+        agents.touch(tx.conn, agent.id, at=heard, free=free)
     living = runs.hold_live_of_agent(tx.conn, agent.id)
-    if any(_is_due(head, now) for head, _ in living):
-        runs.extend_leases(tx.conn, agent.id, until=now + LEASE_TTL)
+    if any(_is_due(head, heard) for head, _ in living):
+        runs.extend_leases(tx.conn, agent.id, until=heard + LEASE_TTL)
     books = _balance(tx, agent, [head for head, _ in living], held)
     entries = [_taken_back(agent, head, now) for head in books.reclaim]
     adopted = _orphans(tx, agent, now, entries)

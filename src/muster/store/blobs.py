@@ -5,13 +5,16 @@ No name from a client becomes a path: hashes are checked to be hashes, entities 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import checked_name
 
@@ -33,8 +36,23 @@ class BlobPool:
         """Those of `hashes` that are not here, each once, in order."""
         return [sha for sha in dict.fromkeys(hashes) if not self.path(entity, sha).exists()]
 
+    def drop_unfinished(self, *, before: float) -> None:
+        """Remove what uploads left that broke off before this time (Unix seconds)."""
+        for path in self._root.glob("*/??/.*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < before:
+                    path.unlink()
+
     def receive(self, entity: str, sha256: str) -> Incoming:
         return Incoming(self.path(entity, sha256))
+
+    def sweep(self) -> None:
+        """Remove what servers that were killed had begun to receive. What lives is locked, by whichever
+        server shares this directory."""
+        for left in self._root.glob("*/??/.*"):
+            with suppress(OSError), left.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
 
 
 class Incoming:
@@ -44,7 +62,12 @@ class Incoming:
         self._target = target
         target.parent.mkdir(parents=True, exist_ok=True)
         self._temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
-        self._file = self._temporary.open("wb")
+        while True:
+            self._file = self._temporary.open("wb")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            if os.fstat(self._file.fileno()).st_nlink:
+                break
+            self._file.close()  # swept away between open and lock
 
     def write(self, data: bytes | memoryview) -> None:
         self._file.write(data)
@@ -52,8 +75,10 @@ class Incoming:
     def commit(self) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._file.close()
+        failpoint("blob.before")
         self._temporary.replace(self._target)
+        failpoint("blob.after")
+        self._file.close()
 
     def abort(self) -> None:
         self._file.close()

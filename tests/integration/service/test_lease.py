@@ -571,6 +571,18 @@ def test_while_a_server_is_there_time_is_not_touched(world: World) -> None:
     assert world.run(run_id).head.lease_expires_at == expires
 
 
+def test_a_held_request_does_not_keep_the_leases_of_a_dead_agent(world: World) -> None:
+    agent = world.agent()
+    run_id = world.launch_one()
+    agent.claim(run_id)
+    heard = world.now
+    world.clock.advance(LEASE_TTL - timedelta(seconds=1))
+    agent.poll(heard=heard)
+    world.clock.advance(timedelta(seconds=2))
+    world.sweep()
+    assert world.run(run_id).head.agent_id is None
+
+
 # --- stops -----------------------------------------------------------------------------------------
 
 

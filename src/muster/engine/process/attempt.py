@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadName
 from muster.domain.observation import AttemptKey
 from muster.engine.process.proc import Process, parse_stat
@@ -100,7 +101,9 @@ class AttemptDir:
             os.makedirs(self.path)
         for rank in range(len(intent.members)):
             os.mkdir(self.replica(rank))
+        failpoint("intent.before")
         self._write("started", asdict(intent))
+        failpoint("intent.after")
 
     def intent(self) -> Intent | None:
         """None: nothing was ever started here."""
@@ -121,7 +124,9 @@ class AttemptDir:
         )
 
     def write_stop(self, stop: Stop) -> None:
+        failpoint("stop.before")
         self._write("stop", asdict(stop))
+        failpoint("stop.after")
 
     def stop(self) -> Stop | None:
         found = self._read("stop")
@@ -164,7 +169,9 @@ class AttemptDir:
         return sorted(Path(self.replica(rank)).glob("error*.json"))
 
     def remove(self) -> None:
+        failpoint("remove.before")
         shutil.rmtree(self.path, ignore_errors=True)
+        failpoint("remove.after")
         with contextlib.suppress(OSError):  # another attempt is still there
             os.rmdir(self.path.parent)
 

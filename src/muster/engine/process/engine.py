@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import CannotPlace, Conflict, ImpossibleRequest
 from muster.domain.observation import AttemptKey, Noted, Observation
 from muster.domain.resources import Resources
@@ -222,8 +223,10 @@ class ProcessEngine:
                     f"Processes of an earlier attempt of run {guard.run_id} do not end.",
                     hint=f"Look at {', '.join(str(process.pid) for process in found)}.",
                 )
+            failpoint("kill.before")
             for process in found:
                 proc.send(process, signal.SIGKILL)
+            failpoint("kill.after")
             await asyncio.sleep(0.01)
         for group in filter(None, groups):
             remove_group(Path(group))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.observation import Replica, ReplicaState
 from muster.engine.process import cgroup, proc
 from muster.engine.process.attempt import Member
@@ -111,8 +112,10 @@ def terminate_group(live: Live, shim: Process | None) -> None:
     """SIGTERM to the shim's process group, if the shim is still the one it was."""
     if live.pid is None or not (live.is_child or proc.is_running(shim)):
         return
+    failpoint("signal.before")
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(live.pid, signal.SIGTERM)
+    failpoint("signal.after")
 
 
 def read_ending(live: Live, status: int | None) -> Ending:

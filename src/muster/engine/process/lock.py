@@ -9,7 +9,7 @@ Two files per run in `<root>/locks/`:
 
 What holds, whoever is killed or frozen when:
 
-1. Claims only grow: `(attempt, epoch)` in `<run>.epoch` is never replaced by a smaller one.
+1. Claims only grow: the epoch in `<run>.epoch` is never replaced by a smaller one.
 2. Nothing is started, adopted or signalled on purpose but under the guard, by an agent whose claim is the
    recorded one. So a zombie agent with an older epoch can neither start nor stop anything.
 3. A new attempt starts only once it holds the life lock: never two attempts of a run at once.
@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import CannotPlace, Overtaken
 
 GUARD_WAIT = 5.0  #: seconds to wait for another agent that is acting on the same run
@@ -39,10 +40,11 @@ _LOWEST_FD = 20  #: locks handed on must not be 0 … 9, which shells redirect
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Claim:
-    """The right to act on a run; the greater one wins."""
+    """The right to act on a run; the greater one wins. Epochs grow over all attempts of a run, attempts
+    alone do not: a restored server may give a number again."""
 
-    attempt: int
     epoch: int
+    attempt: int
 
 
 class Guard:
@@ -62,7 +64,9 @@ class Guard:
         if self.recorded is not None and mine < self.recorded:
             raise _overtaken(self.run_id, mine, self.recorded)
         if mine != self.recorded:
+            failpoint("epoch.before")
             os.pwrite(self._fd, f"{mine.attempt} {mine.epoch}\n".encode().ljust(48), 0)
+            failpoint("epoch.after")
             self.recorded = mine
 
     def check(self, mine: Claim) -> None:

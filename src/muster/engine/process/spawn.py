@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from muster._failpoint import failpoint
 from muster.domain.errors import BadCommand, CannotPlace, LocalProblem, MusterError
 
 SHIM = str(Path(__file__).with_name("shim.sh"))
@@ -44,8 +45,9 @@ def spawn(
     `posix_spawn`, not `Popen`: it resets signals, keeps no object to collect, and is no slower. What else
     this process has open is not inherited, as Python opens everything close-on-exec.
     """
+    failpoint("spawn.before")
     try:
-        return os.posix_spawn(
+        pid = os.posix_spawn(
             "/bin/sh",
             ["sh", SHIM, directory, workdir, cgroup, *command],
             env,
@@ -63,6 +65,8 @@ def spawn(
         raise _refusal(error) from error
     except ValueError as error:  # a NUL inside
         raise BadCommand(f"The command or its environment cannot be passed on: {error}.") from error
+    failpoint("spawn.after")
+    return pid
 
 
 def _refusal(error: OSError) -> MusterError:

@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ParamSpec
 
+from muster._failpoint import failpoint
 from muster.domain.errors import CannotPlace, Overtaken
 from muster.domain.observation import AttemptKey, Fact, Noted, Observation, Replica, ReplicaSeen, ReplicaState
 from muster.domain.resources import format_bytes
@@ -197,11 +198,13 @@ class Watcher:
 
     def _settle(self, attempt: Watched, live: Live, final: Replica) -> None:
         """Nothing can write to its log any more: tell the end."""
+        failpoint("settle.before")
         reap(live)
         if live.member.cgroup:
             cgroup.remove_group(Path(live.member.cgroup))
         live.seen = replace(final, log_bytes=attempt.directory.log_bytes(live.rank))
         self.tell(attempt, ReplicaSeen(replica=live.seen))
+        failpoint("settle.after")
 
     async def _clear(self, attempt: Watched, live: Live, final: Replica) -> None:
         """End what the command left behind: SIGTERM once, then SIGKILL until nothing is left."""
