@@ -84,7 +84,7 @@ def run(plan: Plan) -> list[Row]:
             quiet,
             bar=Bar(sense="≤", limit=2),
             note=f"one run prints {_FLOOD:,} lines/s; 50 requests/s for runs, one run and the queue, "
-            "timed from when each was due; every follower was given every line",
+            "whether answered or not; every follower was given every line",
         ),
     ]
 
@@ -158,12 +158,13 @@ def answer_p99(installation: Installation, followers: int, seconds: float) -> fl
 
 
 async def _use_api(installation: Installation, run_id: str, seconds: float) -> list[float]:
-    """Ask at a steady pace, whether the last one was answered or not; what each took since it was due."""
+    """Ask at a steady pace, whether the last one was answered or not; what each took."""
     client = AsyncClient(settings=ClientSettings(url=installation.url, api_key=installation.key))
     loop = asyncio.get_running_loop()
 
     async def ask(number: int, due: float) -> float:
         await asyncio.sleep(due - loop.time())
+        sent = loop.time()  # not `due`: if our own timer is late, that is not the server's doing
         match number % 3:
             case 0:
                 await client.list_runs(limit=20)
@@ -171,7 +172,7 @@ async def _use_api(installation: Installation, run_id: str, seconds: float) -> l
                 await client.get_run(run_id)
             case _:
                 await client.get_queue("local")
-        return loop.time() - due
+        return loop.time() - sent
 
     count = int(seconds / _EVERY)
     try:
