@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH_PYTHON := .venv-torch/bin/python
 
-.PHONY: help setup demo test test-full chaos check fmt docs lock clean
+.PHONY: help setup demo test test-full chaos check fmt docs lock bench bench-lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,5 +64,18 @@ lock: setup ## Lock the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
 	  --no-header --python-version 3.11 -q --upgrade -o requirements/dev.lock
 
+ROUNDS ?= 5
+SCALE ?= 1
+ONLY ?=
+BENCH = --rounds $(ROUNDS) --scale $(SCALE) $(if $(ONLY),--only $(ONLY))
+bench: setup $(TORCH_PYTHON) ## Measure side by side with peers (25 minutes; ONLY=start,burst ROUNDS=5)
+	PYTHONPATH=tests BENCH_COMMAND='make bench ROUNDS=$(ROUNDS) SCALE=$(SCALE) ONLY=$(ONLY)' \
+	  $(BIN)/python -m bench $(BENCH) --torch-python $(abspath $(TORCH_PYTHON))
+
+bench-lock: setup ## Lock the peers of the benchmarks anew
+	for list in bench/requirements/*.in; do \
+	  $(BIN)/uv pip compile $$list --universal --generate-hashes --no-emit-index-url --no-header \
+	    --python-version 3.11 -q --upgrade -o $${list%.in}.txt || exit 1; done
+
 clean: ## Remove what was made here
-	rm -rf $(VENV) .venv-torch .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-torch .bench .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

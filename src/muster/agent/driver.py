@@ -29,6 +29,7 @@ from muster.domain.observation import (
     ReplicaSeen,
     ReplicaState,
 )
+from muster.domain.run import RunState
 from muster.engine.port import Engine, Place, Rendered, Work
 from muster.wire.agents import ClaimModel, ManifestFact
 
@@ -107,6 +108,12 @@ class Driver:
         try:
             if item.claim.adopt and await self._adopt(item):
                 log.info("took over a run", run=item.key.run_id, attempt=item.key.attempt)
+            elif item.claim.adopt and item.claim.run.state in (RunState.STARTING, RunState.RUNNING):
+                # It ended and was put away, and the server is a restored one that forgot. Not again under
+                # the same number: the log of this attempt is written.
+                self._finish(
+                    item, End.LOST, "It had started, but nothing of it can be found on this machine."
+                )
             elif not item.stopping:
                 await self._start(item)
         except Overtaken:

@@ -78,7 +78,7 @@ class Shipper:
         )
 
     async def _pass(self) -> bool:
-        """One look at all logs, one request at most. True: bytes went out, look again at once."""
+        """One look at all logs, one request at most. True: there is more already, look again at once."""
         pieces: list[LogPiece] = []
         parts: list[bytes] = []
         room = REQUEST
@@ -95,7 +95,9 @@ class Shipper:
                     room -= len(piece[1])
         if not pieces:
             return False
-        return await self._send(pieces, parts)
+        asked = any(piece.length == 0 for piece in pieces)
+        cut = room <= 0 or len(pieces) >= PIECES or any(len(part) == PIECE for part in parts)
+        return await self._send(pieces, parts) and (asked or cut)
 
     def _piece(self, item: InHand, rank: int, room: int) -> tuple[LogPiece, bytes] | None:
         offset = item.shipped.get(rank)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import codecs
 import sys
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from muster.cli.news import PATIENCE, PAUSE
 from muster.cli.output import show_json_items, show_json_line
-from muster.client.sdk import LineAssembler
 from muster.domain.errors import ServerUnreachable, Unavailable
 from muster.wire.runs import LogChunk
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 READ = 8 * 1024 * 1024  #: bytes in one answer, at most
 #: The last lines of a log that grows are looked for in so many bytes at its end; these come as one chunk.
 TAIL_BYTES = 128 * 1024
+LONGEST = 64 * 1024  #: characters of a line without an end that are held back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +31,59 @@ class Wanted:
     attempt: int | None = None  #: None: the newest
     tail: int | None = None  #: lines of each replica; None: all of them
 
-    def lines_of(self, run: RunModel) -> LineAssembler:
-        return LineAssembler(prefix=run.nodes > 1 and self.rank is None)
+    def printer(self, run: RunModel) -> Printer:
+        return Printer(sys.stdout, prefix=run.nodes > 1 and self.rank is None)
+
+
+class Printer:
+    """Writes lines whole, those of several replicas one after another. One that does not end is written
+    in parts: it may be longer than the memory."""
+
+    def __init__(self, out: TextIO, *, prefix: bool) -> None:
+        self._out = out
+        self._prefix = prefix
+        self._open: dict[int, str] = {}  #: rank → the beginning of a line
+        self._attempt = 0
+        self._midline = False
+
+    def feed(self, chunk: LogChunk) -> None:
+        if chunk.attempt != self._attempt:
+            self.end_lines()
+            self._attempt = chunk.attempt
+        text = self._open.pop(chunk.rank, "") + chunk.text
+        cut = text.rfind("\n") + 1
+        if len(text) - cut > LONGEST:
+            cut = len(text)
+        if cut < len(text):
+            self._open[chunk.rank] = text[cut:]
+        self._write(chunk.rank, text[:cut])
+
+    def end_lines(self) -> None:
+        """Nothing more comes: write what was held back, and give the last line an end."""
+        for rank, text in sorted(self._open.items()):
+            self._write(rank, f"{text}\n")
+        self._open.clear()
+        if self._midline:
+            self._out.write("\n")
+            self._midline = False
+        self._out.flush()
+
+    def _write(self, rank: int, text: str) -> None:
+        if not text:
+            return
+        if self._prefix:
+            lines = text.removesuffix("\n").split("\n")
+            text = "".join(f"[{rank}] {line}\n" for line in lines)
+        self._out.write(text)
+        self._out.flush()
+        self._midline = not text.endswith("\n")
 
 
 async def read(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bool) -> None:
     """What is there now, one replica after the other."""
     attempt = wanted.attempt or max(run.attempt, 1)
     found: list[LogChunk] = []
-    lines = wanted.lines_of(run)
+    printer = wanted.printer(run)
     for rank in range(run.nodes) if wanted.rank is None else (wanted.rank,):
         if wanted.tail is None:
             source = _whole(client, run.id, rank, attempt)
@@ -49,15 +93,15 @@ async def read(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bool
             if json:
                 found.append(chunk)
             else:
-                _put(lines.feed(chunk))
-    _put([] if json else lines.rest())
+                printer.feed(chunk)
+        printer.end_lines()
     if json:
         show_json_items(found)
 
 
 async def follow(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bool) -> None:
     """Lines as they come, until the run has ended; as JSON, one chunk a line."""
-    lines = wanted.lines_of(run)
+    printer = wanted.printer(run)
     begun = run.started_at is not None
     met: set[tuple[int, int]] = set()
     tail = None if wanted.tail is None else TAIL_BYTES
@@ -72,8 +116,8 @@ async def follow(client: AsyncClient, run: RunModel, wanted: Wanted, *, json: bo
             if json:
                 show_json_line(chunk)
             else:
-                _put(lines.feed(chunk))
-    _put(lines.rest())
+                printer.feed(chunk)
+    printer.end_lines()
 
 
 async def chunks(
@@ -134,9 +178,3 @@ def last_lines(text: str, number: int) -> str:
     lines = text.removesuffix("\n").split("\n")
     kept = "\n".join(lines[-number:]) if number else ""
     return kept + "\n" if finished and number else kept
-
-
-def _put(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()

@@ -26,6 +26,8 @@ GROUPS: dict[str, str] = {
     "queue": "Queues: create, look at, change, pause.",
     "run": "Runs: list, look at, follow, explain, stop.",
     "migrate": "Move an installation to another database.",
+    "backup": "Back up a server on this machine to one file.",
+    "restore": "Put a backup back.",
     "doctor": "Check that everything is in place.",
 }
 Command = TyperCommand | TyperGroup

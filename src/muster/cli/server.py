@@ -114,6 +114,5 @@ def _open(data_dir: Path | None, database: str | None) -> tuple[DataDir, Context
     from muster.store.database import sqlite_url
 
     place = DataDir(path=(data_dir or default_data_dir(os.environ)).expanduser().absolute())
-    place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     settings = Settings(database_url=database or sqlite_url(place.database), data_dir=place.path)
     return place, Context.open(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import codecs
 import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from os import PathLike
@@ -49,19 +50,22 @@ class AsyncRun:
 
     async def logs(self, *, follow: bool = False, rank: int | None = None) -> AsyncIterator[str]:
         """Lines of output. With `follow`, as they come, until the run has ended."""
+        async for lines in self.lines(follow=follow, rank=rank):
+            for line in lines:
+                yield line
+
+    async def lines(self, *, follow: bool, rank: int | None) -> AsyncIterator[list[str]]:
+        """Lines of output, as many at once as came at once."""
         lines = LineAssembler(prefix=self.model.nodes > 1 and rank is None)
         if follow:
             async for chunk in self._client.follow_logs(self.id, rank=rank):
-                for line in lines.feed(chunk):
-                    yield line
+                yield lines.feed(chunk)
         else:
             run = await self.refresh()
             for member in range(run.nodes) if rank is None else (rank,):
                 async for chunk in self._whole(member, run.attempt):
-                    for line in lines.feed(chunk):
-                        yield line
-        for line in lines.rest():
-            yield line
+                    yield lines.feed(chunk)
+        yield lines.rest()
 
     async def events(self) -> list[EventModel]:
         """What happened so far."""
@@ -83,10 +87,13 @@ class AsyncRun:
         self.model = await self._client.stop_run(self.id)
 
     async def _whole(self, rank: int, attempt: int) -> AsyncIterator[LogChunk]:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across two answers
         offset = 0
         while data := await self._client.read_log(self.id, rank=rank, attempt=attempt or None, offset=offset):
-            yield LogChunk(rank=rank, attempt=attempt, offset=offset, text=data.decode("utf-8", "replace"))
+            yield LogChunk(rank=rank, attempt=attempt, offset=offset, text=decoder.decode(data))
             offset += len(data)
+        if rest := decoder.decode(b"", final=True):
+            yield LogChunk(rank=rank, attempt=attempt, offset=offset, text=rest)
 
 
 class Run:
@@ -119,7 +126,8 @@ class Run:
 
     def logs(self, *, follow: bool = False, rank: int | None = None) -> Iterator[str]:
         """Lines of output. With `follow`, as they come, until the run has ended."""
-        return self._client.iterate(self._run.logs(follow=follow, rank=rank))
+        for lines in self._client.iterate(self._run.lines(follow=follow, rank=rank)):
+            yield from lines
 
     def events(self) -> list[EventModel]:
         """What happened so far."""
@@ -139,19 +147,22 @@ class LineAssembler:
 
     def __init__(self, *, prefix: bool) -> None:
         self._prefix = prefix
-        self._open: dict[int, str] = {}
+        self._open: dict[int, list[str]] = {}  #: rank → the parts of a line whose end has not come
 
-    def feed(self, chunk: LogChunk) -> Iterator[str]:
-        *lines, rest = (self._open.pop(chunk.rank, "") + chunk.text).split("\n")
+    def feed(self, chunk: LogChunk) -> list[str]:
+        *lines, rest = chunk.text.split("\n")
+        parts = self._open.setdefault(chunk.rank, [])
+        if lines:
+            lines[0] = "".join([*parts, lines[0]])
+            parts.clear()
         if rest:
-            self._open[chunk.rank] = rest
-        for line in lines:
-            yield self._named(chunk.rank, line)
+            parts.append(rest)
+        return [self._named(chunk.rank, line) for line in lines]
 
-    def rest(self) -> Iterator[str]:
-        for rank, line in sorted(self._open.items()):
-            yield self._named(rank, line)
+    def rest(self) -> list[str]:
+        lines = [self._named(rank, "".join(parts)) for rank, parts in sorted(self._open.items()) if parts]
         self._open.clear()
+        return lines
 
     def _named(self, rank: int, line: str) -> str:
         return f"[{rank}] {line}" if self._prefix else line

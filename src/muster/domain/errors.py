@@ -23,10 +23,11 @@
     │   └── StaleLease                word from an attempt that was overtaken
     ├── TooLarge                 413  over a stated size
     ├── Unavailable              503  try again later
-    │   └── StoreUnavailable          the database cannot be read or written
+    │   └── StoreUnavailable          the database or the disk cannot be read or written
     └── LocalProblem                  found on this side, before or without a server
         ├── ServerUnreachable         nobody answers at the address
         ├── BadConfigFile             a config file that cannot be used
+        ├── BadBackup                 a backup that is damaged, or none
         ├── PortInUse                 another program listens there
         ├── CannotPlace               an engine has no room for all members just now
         └── Overtaken                 an engine saw a newer claim of the run
@@ -219,7 +220,7 @@ class Unavailable(MusterError):
 
 class StoreUnavailable(Unavailable):
     code = "store_unavailable"
-    title = "The database cannot be used"
+    title = "What is kept cannot be read or written"
 
 
 class LocalProblem(MusterError):
@@ -244,6 +245,11 @@ class ServerUnreachable(LocalProblem):
 class BadConfigFile(LocalProblem):
     code = "bad_config_file"
     title = "A config file cannot be used"
+
+
+class BadBackup(LocalProblem):
+    code = "bad_backup"
+    title = "The backup cannot be used"
 
 
 class PortInUse(LocalProblem):

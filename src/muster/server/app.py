@@ -13,17 +13,17 @@ from fastapi.routing import APIRoute
 
 from muster._version import __version__
 from muster.domain.errors import MusterError
-from muster.server import problems
+from muster.server import document, problems
 from muster.server.auth import Doorkeeper
 from muster.server.context import Context
 from muster.server.guard import Guard, is_loopback
 from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams
-from muster.service import sweep
+from muster.service import sweep, tidy
 from muster.service.accounts import server_secret
-from muster.wire.base import Problem
 
 log = structlog.get_logger()
 SWEEP_SECONDS = 1.0
+TIDY_SECONDS = 3600.0
 API = "/api/v1"
 
 
@@ -37,6 +37,7 @@ def create_app(context: Context) -> FastAPI:
         context.secret = await context.db.read(server_secret)
         await asyncio.to_thread(context.blobs.sweep)
         context.start(_sweep_forever(context))
+        context.start(_tidy_forever(context))
         yield
         await context.close()
 
@@ -49,7 +50,6 @@ def create_app(context: Context) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_operation_id,
-        responses={"default": {"model": Problem, "description": "What went wrong (RFC 9457)"}},
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
@@ -57,6 +57,7 @@ def create_app(context: Context) -> FastAPI:
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     problems.install(app)
+    document.install(app)
     app.add_middleware(
         Guard, hosts=settings.allowed_hosts | {settings.host}, any_host=not is_loopback(settings.host)
     )
@@ -76,3 +77,12 @@ async def _sweep_forever(context: Context) -> None:
             await context.db.write(partial(sweep.sweep, now=context.now()))
         except MusterError as error:
             log.error("sweep failed", detail=str(error))
+
+
+async def _tidy_forever(context: Context) -> None:
+    while True:
+        try:
+            await tidy.tidy(context.db, context.files, now=context.now())
+        except (MusterError, OSError) as error:
+            log.error("tidying failed", detail=str(error))
+        await asyncio.sleep(TIDY_SECONDS)

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.openapi.models import HTTPBase
+from fastapi.security.base import SecurityBase
 
 from muster.domain.access import Action, Actor
 from muster.domain.errors import NotAllowed, NotSignedIn
@@ -106,7 +108,26 @@ def _kernel_address(host: str, port: int) -> str:
     return f"{''.join(words)}:{port:04X}"
 
 
-async def signed_in(request: Request) -> Actor:
+class SignIn(SecurityBase):
+    """A way to sign in, as the OpenAPI document tells it. What was sent is read by the doorkeeper."""
+
+    def __init__(self, scheme: str, description: str) -> None:
+        self.scheme_name = scheme
+        self.model = HTTPBase(scheme=scheme, description=description)
+
+    async def __call__(self) -> None:
+        return None
+
+
+_BEARER = SignIn("bearer", "An API key, or a run's own token for that run.")
+_BASIC = SignIn("basic", "Any user name, with an API key as the password.")
+
+
+async def signed_in(
+    request: Request,
+    bearer: Annotated[None, Depends(_BEARER)] = None,
+    basic: Annotated[None, Depends(_BASIC)] = None,
+) -> Actor:
     keeper: Doorkeeper = request.app.state.doorkeeper
     return await keeper.admit(request)
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from muster.domain.names import RandomBytes
+from muster.server.logshare import LogShare
 from muster.service import sweep
 from muster.service.bus import Bus
+from muster.service.tidy import Files
 from muster.store import postgres
 from muster.store.blobs import BlobPool
 from muster.store.database import Database
@@ -59,6 +61,7 @@ class Context:
     db: Database
     bus: Bus
     logs: LogStore
+    log_share: LogShare
     usage: UsageStore
     blobs: BlobPool
     clock: SharedClock
@@ -66,19 +69,23 @@ class Context:
     now: Callable[[], datetime] = utc_now
     random: RandomBytes = os.urandom
     closing: bool = False
+    topics: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  #: what wakes whom
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
     def open(cls, settings: Settings) -> Context:
         bus = Bus()
         clock = SharedClock()
+        db = Database(settings.database_url, on_commit=bus.publish)
+        logs = LogStore(settings.data_dir / "logs")
         return cls(
             settings=settings,
             clock=clock,
             now=clock.now,
-            db=Database(settings.database_url, on_commit=bus.publish),
+            db=db,
             bus=bus,
-            logs=LogStore(settings.data_dir / "logs"),
+            logs=logs,
+            log_share=LogShare(db, bus, logs),
             usage=UsageStore(settings.data_dir / "usage"),
             blobs=BlobPool(settings.data_dir / "code"),
         )
@@ -88,6 +95,10 @@ class Context:
         if self.db.shared:
             self.clock.set(await self.db.read(postgres.time_of))
         await self.db.write(partial(sweep.keep_time, now=self.now()))
+
+    @property
+    def files(self) -> Files:
+        return Files(data_dir=self.settings.data_dir, logs=self.logs, usage=self.usage, blobs=self.blobs)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection
-
 from muster.domain.errors import BadInput
-from muster.domain.observation import AttemptKey, Replica
-from muster.domain.run import RunState
-from muster.store import attempts, runs
-from muster.store.logs import LogKey, LogStore
-from muster.wire.runs import LogChunk
+from muster.domain.observation import Replica
+from muster.server.logshare import LogShare, Piece, RunView
+from muster.store.logs import MAX_OFFSET, LogKey
 
-CHUNK = 256 * 1024
-MAX_OFFSET = 2**62  #: no log is that long
 #: How often a follower looks again for the rest of a log whose agent ended before it sent all of it.
 PATIENCE = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogView:
-    """What the store says of the run just now."""
-
-    state: RunState
-    over: bool  #: the last attempt that is followed has ended
-    attempt: int
-    replicas: Mapping[int, Mapping[int, Replica]]  #: attempt → rank → replica
 
 
 @dataclass(kw_only=True)
@@ -37,7 +21,7 @@ class LogFeed:
     only_rank: int | None
     only_attempt: int | None
     tail: int | None
-    logs: LogStore
+    share: LogShare
     attempt: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     waited: int = 0
@@ -61,74 +45,53 @@ class LogFeed:
             raise BadInput(f"{cursor[:40]!r} is not a place in a log.", hint=hint) from error
         self.tail = None
 
-    def look(self, conn: Connection) -> LogView | None:
-        head = runs.heads(conn, [self.run_id]).get(self.run_id)
-        if head is None:
-            return None
-        if self.attempt == 0:
-            self.attempt = head.attempt
-        keys = [
-            AttemptKey(run_id=self.run_id, attempt=number)
-            for number in range(max(self.attempt, 1), head.attempt + 1)
-        ]
-        members = attempts.replicas_of_many(conn, keys) if keys else {}
-        by_attempt = {key.attempt: ranks for key, ranks in members.items()}
-        last = head.attempt if self.only_attempt is None else min(self.only_attempt, head.attempt)
-        over = head.state.terminal or last < head.attempt
-        return LogView(state=head.state, over=over, attempt=last, replicas=by_attempt)
+    def over(self, view: RunView) -> bool:
+        """The last attempt that is followed has ended."""
+        return view.state.terminal or self._last(view) < view.attempt
 
-    async def chunks(self, view: LogView) -> AsyncIterator[LogChunk]:
-        """What is there now beyond what was sent. An attempt is read to its end before the next."""
-        for number in range(max(self.attempt, 1), view.attempt + 1):
-            if number > self.attempt:
-                self.attempt, self.offsets = number, {}
-            for rank, replica in sorted(view.replicas.get(number, {}).items()):
-                if self.only_rank is not None and rank != self.only_rank:
-                    continue
-                async for chunk in self._of_replica(rank, replica):
-                    self.waited = 0
-                    yield chunk
-        self.tail = None  # it was about what was there at first: all that comes later is wanted whole
-        self.waited += view.over
-
-    def finished(self, view: LogView) -> bool:
+    def finished(self, view: RunView) -> bool:
         """Nothing more will come."""
-        if not view.over:
+        if not self.over(view):
             return False
         if self.waited > PATIENCE:
             return True
-        members = view.replicas.get(view.attempt, {}).values()
-        return all(
-            self.offsets.get(replica.rank, 0) >= (replica.log_bytes or 0)
-            for replica in members
-            if self.only_rank is None or replica.rank == self.only_rank
-        )
+        members = self._members(view, self._last(view))
+        return all(self.offsets.get(rank, 0) >= (replica.log_bytes or 0) for rank, replica in members)
 
-    async def _of_replica(self, rank: int, replica: Replica) -> AsyncIterator[LogChunk]:
+    async def events(self, view: RunView) -> AsyncIterator[bytes]:
+        """What is there now beyond what was sent. An attempt is read to its end before the next, its
+        replicas in turns, so that one that floods keeps no other waiting."""
+        if self.attempt == 0:
+            self.attempt = view.attempt
+        for number in range(max(self.attempt, 1), self._last(view) + 1):
+            if number > self.attempt:
+                self.attempt, self.offsets = number, {}
+            members = self._members(view, number)
+            while members:
+                full: list[tuple[int, Replica]] = []
+                for rank, replica in members:
+                    piece = await self._next_piece(rank, replica)
+                    if piece is None:
+                        continue
+                    self.offsets[rank] = piece.end
+                    self.waited = 0
+                    yield b"id: %b\r\n%b" % (self.cursor.encode(), piece.event)
+                    if piece.full:
+                        full.append((rank, replica))
+                members = full
+        self.tail = None  # it was about what was there at first: all that comes later is wanted whole
+        self.waited += self.over(view)
+
+    async def _next_piece(self, rank: int, replica: Replica) -> Piece | None:
         key = LogKey(run_id=self.run_id, attempt=self.attempt, rank=rank)
         if rank not in self.offsets:
-            length = await asyncio.to_thread(self.logs.length, key) if self.tail is not None else 0
+            length = await asyncio.to_thread(self.share.logs.length, key) if self.tail is not None else 0
             self.offsets[rank] = max(0, length - (self.tail or 0))
-        while True:
-            offset = self.offsets[rank]
-            data = await asyncio.to_thread(self.logs.read, key, offset, CHUNK)
-            is_last = replica.log_bytes is not None and offset + len(data) >= replica.log_bytes
-            piece = data if is_last else whole_text(data)
-            if not piece:
-                return
-            self.offsets[rank] = offset + len(piece)
-            text = piece.decode("utf-8", "replace")
-            yield LogChunk(rank=rank, attempt=self.attempt, offset=offset, text=text)
-            if len(data) < CHUNK:
-                return
+        return await self.share.piece(key, self.offsets[rank], whole=replica.log_bytes)
 
+    def _last(self, view: RunView) -> int:
+        return view.attempt if self.only_attempt is None else min(self.only_attempt, view.attempt)
 
-def whole_text(data: bytes) -> bytes:
-    """`data` without the beginning of a character whose rest has not come yet."""
-    for back in range(1, min(4, len(data) + 1)):
-        byte = data[-back]
-        if byte & 0xC0 == 0x80:
-            continue  # the middle of a character
-        needs = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-        return data[:-back] if needs > back else data
-    return data
+    def _members(self, view: RunView, attempt: int) -> list[tuple[int, Replica]]:
+        members = sorted(view.replicas.get(attempt, {}).items())
+        return [member for member in members if self.only_rank in (None, member[0])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 from collections.abc import Sequence
@@ -12,12 +13,15 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
-from muster.domain.errors import BadInput, MusterError, nearest
+from muster.domain.errors import BadInput, MusterError, StoreUnavailable, nearest
 from muster.wire.base import Problem
 
 log = structlog.get_logger()
 MEDIA_TYPE = "application/problem+json"
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 def problem_response(error: MusterError) -> Response:
@@ -39,6 +43,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(MusterError, _on_muster_error)
     app.add_exception_handler(UnicodeEncodeError, _on_half_character)
     app.add_exception_handler(OverflowError, _on_overflow)
+    app.add_exception_handler(OSError, _on_disk_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_surprise)
@@ -59,6 +64,19 @@ async def _on_half_character(request: Request, error: Exception) -> Response:
 
 async def _on_overflow(request: Request, error: Exception) -> Response:
     return problem_response(BadInput("A number of the request is too large to be kept."))
+
+
+async def _on_disk_error(request: Request, error: Exception) -> Response:
+    """Logs, usage and code are files: their disk may be full or read-only while all else works."""
+    if not isinstance(error, OSError) or error.errno not in _DISK:
+        return await _on_surprise(request, error)
+    log.error("disk error", path=request.url.path, detail=str(error))
+    return problem_response(
+        StoreUnavailable(
+            f"The server cannot write to its disk: {error.strerror}.",
+            hint="Make room or mount it writable, then try again.",
+        )
+    )
 
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
@@ -98,6 +116,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         raise error
     if isinstance(error.__cause__, MusterError):  # raised while FastAPI read the body
         return problem_response(error.__cause__)
+    if error.status_code == 400 and error.__cause__ is not None:  # and this: bytes that are no text, say
+        return problem_response(BadInput("The body of the request cannot be read as JSON."))
     problem = Problem(
         title=error.detail,
         status=error.status_code,
@@ -105,9 +125,21 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         code="not_found" if error.status_code == 404 else "http_error",
         hint="See /api/docs for what there is.",
     )
+    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
     return JSONResponse(
-        problem.model_dump(), status_code=error.status_code, media_type=MEDIA_TYPE, headers=error.headers
+        problem.model_dump(), status_code=error.status_code, media_type=MEDIA_TYPE, headers=headers
     )
+
+
+def _allowed(request: Request) -> str:
+    """The methods of this path. Each is a route of its own, and Starlette names those of the first only."""
+    routes = request.app.router.routes
+
+    def takes(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in routes)
+
+    return ", ".join(filter(takes, _METHODS))
 
 
 async def _on_surprise(request: Request, error: Exception) -> JSONResponse:

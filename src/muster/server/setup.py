@@ -15,8 +15,9 @@ from muster.domain.names import checked_name
 from muster.server.context import Context, Settings
 from muster.service import accounts, queue
 from muster.store import accounts as store_accounts
-from muster.store import migrations, records
+from muster.store import migrations, records, unpack
 from muster.store.database import Tx
+from muster.store.soundness import require_usable
 
 _BLOBS = "blob_dir_id"
 
@@ -52,13 +53,20 @@ class DataDir:
     def lock(self, *, shared: bool = False) -> int:
         """Hold the directory, for this server alone or with others of the same database; returns the
         descriptor that holds it."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"The data directory {self.path} cannot be used: {error.strerror}.",
+                hint="It must be a folder that this account may write to; choose one with --data-dir.",
+            ) from error
         if not shared and self.moved.exists():
+            os.close(descriptor)
             raise Conflict(
                 f"The installation in {self.path} has moved to PostgreSQL.",
                 hint="Start it with `muster server --database URL`, or use another --data-dir.",
             )
-        descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -71,8 +79,12 @@ class DataDir:
 
 
 def prepare(context: Context) -> None:
-    """Bring the database up to date, and check that the files beside it are its own."""
-    context.settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Refuse a damaged database, bring it up to date, and check that the files beside it are its own."""
+    folder = context.settings.data_dir
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    unpack.require_finished(folder)
+    if not context.db.shared:
+        require_usable(folder / "muster.db", used_before=(folder / "blobs.id").exists())
     context.db.write_now(_upgrade)
     context.db.write_now(lambda tx: _prepare(tx, context))
 

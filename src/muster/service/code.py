@@ -30,12 +30,16 @@ def announce(tx: Tx, actor: Actor, entity: str | None, snapshot: Snapshot, *, no
 
 
 def complete(tx: Tx, entity: str, snapshot: Snapshot, pool: BlobPool) -> None:
+    _require_all(pool, entity, snapshot)
+    records.complete_snapshot(tx.conn, entity, snapshot.id)
+
+
+def _require_all(pool: BlobPool, entity: str, snapshot: Snapshot) -> None:
     missing = pool.missing(entity, snapshot.blobs)
     if missing:
         raise Conflict(
             f"{len(missing)} files of the snapshot are still missing.", hint="Send them, then retry."
         )
-    records.complete_snapshot(tx.conn, entity, snapshot.id)
 
 
 def find(conn: Connection, actor: Actor, entity: str | None, snapshot_id: str) -> tuple[str, Snapshot]:
@@ -49,6 +53,11 @@ def find(conn: Connection, actor: Actor, entity: str | None, snapshot_id: str) -
 
 def archive(pool: BlobPool, entity: str, snapshot: Snapshot) -> Iterator[bytes]:
     """The snapshot as an uncompressed tar, piece by piece."""
+    _require_all(pool, entity, snapshot)
+    return _pieces(pool, entity, snapshot)
+
+
+def _pieces(pool: BlobPool, entity: str, snapshot: Snapshot) -> Iterator[bytes]:
     for file in snapshot.files:
         header = tarfile.TarInfo(file.path)
         header.mode = file.mode

@@ -77,9 +77,8 @@ def register(
 def leave(tx: Tx, actor: Actor, agent_id: str, incarnation: str, *, now: datetime) -> None:
     """An agent says good-bye; what it ran goes on and waits for the next one."""
     agent = agents.hold(tx.conn, agent_id)
-    if agent is None:
+    if agent is None or not actor.may(Action.SERVE, agent.entity):
         raise NotFound("agent", agent_id)
-    actor.require(Action.SERVE, agent.entity)
     if agent.incarnation == incarnation:
         _orphan_runs(tx, agent, now, why="left")
         agents.leave(tx.conn, agent_id, at=now)

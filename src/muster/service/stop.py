@@ -58,7 +58,5 @@ def delete(tx: Tx, actor: Actor, run_id: str, *, now: datetime) -> None:
             hint=f"Stop it first: muster run stop {run_id}",
         )
     runs.remove(tx.conn, run_id)
-    records.add_audit(
-        tx.conn, at=now, actor=actor.name, action="run.delete", entity=run.entity, target=run_id
-    )
+    records.add_run_deletion(tx.conn, at=now, actor=actor.name, entity=run.entity, run_id=run_id)
     tx.tell(EVENTS)

@@ -78,6 +78,11 @@ def keep_time(tx: Tx, *, now: datetime) -> None:
     if not -BEAT < unseen < 1.5 * BEAT:
         runs.shift_leases(tx.conn, by=unseen)
         agents.shift_seen(tx.conn, by=unseen)
+    set_time(tx, now=now)
+
+
+def set_time(tx: Tx, *, now: datetime) -> None:
+    """From here on time is seen."""
     records.set_setting(tx.conn, _LAST_BEAT, now.isoformat())
 
 

@@ -300,7 +300,7 @@ def _unavailable(error: DBAPIError) -> MusterError:
     elif "readonly" in words or "read-only" in words:
         hint = "The database cannot be written: check its permissions and mount. Nothing was changed."
     elif "malformed" in words or "not a database" in words:
-        hint = "The database file is damaged: restore it from a backup. Nothing was changed."
+        hint = "The database file is damaged: restore it from a backup (muster restore FILE --force)."
     elif "connection" in words:
         hint = "Is the database running, and its address right? Nothing was changed."
     return StoreUnavailable(f"The database refused: {words}.", hint=hint)

@@ -1,8 +1,9 @@
 """Logs on disk: one raw byte stream per replica and attempt, kept in segments named by offset.
 
 Bytes are written where they belong in the stream, so that sending them twice is harmless, and never
-with a gap before them, so that a segment's size is always the length of what is whole. Beside the
-segments, a sparse index says when which offset was reached.
+with a gap before them: every segment but the newest is full, and so the size of one that is not full
+tells the length of the whole stream. The files alone are asked, at every write: several servers may
+share them. Beside the segments, a sparse index says when which offset was reached.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from pathlib import Path
 from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import is_id
+from muster.store.disk import writing
 
 SEGMENT = 8 * 1024 * 1024
+MAX_OFFSET = 2**62  #: no log is that long
 _STAMP = struct.Struct("<QQ")  # offset, microseconds since 1970
 _STAMP_EVERY = 1_000_000  # µs: at most one stamp a second
+_REMEMBERED = 10_000  #: streams whose newest stamp is known without a look
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,101 +37,163 @@ class LogKey:
 class LogStore:
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._stamped: dict[str, int] = {}  #: folder → µs of its newest stamp; saves looks, decides nothing
 
     def length(self, key: LogKey) -> int:
         """How many bytes of the stream are here."""
-        last = self._last_segment(self._folder(key))
-        return 0 if last is None else last[0] + last[1]
+        return _length(self._folder(key))
 
     def write(self, key: LogKey, offset: int, data: bytes | memoryview, *, at_micros: int) -> int:
         """Put `data` at `offset`; returns the stream's length. What is here already is left alone,
         what would leave a gap is not taken: the caller sends again from the length returned."""
         folder = self._folder(key)
-        length = self.length(key)
-        if offset > length or offset + len(data) <= length:
-            return length
-        view = memoryview(data)[length - offset :]
-        failpoint("log.before")
-        folder.mkdir(parents=True, exist_ok=True)
-        self._stamp(folder, length, at_micros)
-        position = length
-        while view:
-            start = position - position % SEGMENT
-            room = start + SEGMENT - position
-            chunk, view = view[:room], view[room:]
-            descriptor = os.open(folder / f"{start:020d}", os.O_WRONLY | os.O_CREAT, 0o640)
+        with writing("logs"):
+            segment, length = _end_near(folder, offset)
             try:
-                _pwrite_all(descriptor, chunk, position - start)
+                if offset > length or offset + len(data) <= length:
+                    return length
+                failpoint("log.before")
+                self._stamp(folder, length, at_micros, new=length == 0)
+                length = _append(folder, segment, length, memoryview(data)[length - offset :])
+                failpoint("log.after")
+                return length
             finally:
-                os.close(descriptor)
-            position += len(chunk)
-        failpoint("log.after")
-        return position
+                if segment is not None:
+                    os.close(segment)
 
     def read(self, key: LogKey, offset: int, limit: int) -> bytes:
         """At most `limit` bytes from `offset`; fewer at the end of what is here."""
         folder = self._folder(key)
         parts: list[bytes] = []
-        while limit > 0:
+        while limit > 0 and offset <= MAX_OFFSET:
             start = offset - offset % SEGMENT
             try:
-                with (folder / f"{start:020d}").open("rb", buffering=0) as segment:
-                    part = os.pread(segment.fileno(), min(limit, start + SEGMENT - offset), offset - start)
+                segment = os.open(_segment(folder, start), os.O_RDONLY)
             except FileNotFoundError:
                 break
+            try:
+                part = os.pread(segment, min(limit, start + SEGMENT - offset), offset - start)
+            finally:
+                os.close(segment)
             if not part:
                 break
             parts.append(part)
             offset += len(part)
             limit -= len(part)
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def stamps(self, key: LogKey) -> Iterator[tuple[int, int]]:
         """(offset, microseconds since 1970): bytes from there on came no earlier than that."""
         try:
-            raw = (self._folder(key) / "times").read_bytes()
+            raw = Path(self._folder(key), "times").read_bytes()
         except FileNotFoundError:
             return
         whole = len(raw) - len(raw) % _STAMP.size
         yield from _STAMP.iter_unpack(raw[:whole])
 
+    def run_ids(self) -> list[str]:
+        """Runs of which there are logs."""
+        return [folder.name for folder in self._root.glob("??/*") if is_id(folder.name)]
+
     def remove_run(self, run_id: str) -> None:
         shutil.rmtree(self._run_folder(run_id), ignore_errors=True)
 
-    def _stamp(self, folder: Path, offset: int, at_micros: int) -> None:
-        index = folder / "times"
-        with index.open("ab") as times:
-            size = times.tell()
-            if size >= _STAMP.size:
-                with index.open("rb") as kept:
-                    kept.seek(size - size % _STAMP.size - _STAMP.size)
-                    _, newest = _STAMP.unpack(kept.read(_STAMP.size))
-                if at_micros < newest + _STAMP_EVERY:
-                    return
-            times.truncate(size - size % _STAMP.size)  # a stamp cut short by a full disk
-            times.write(_STAMP.pack(offset, at_micros))
-
-    def _last_segment(self, folder: Path) -> tuple[int, int] | None:
+    def _stamp(self, folder: str, offset: int, at_micros: int, *, new: bool) -> None:
+        known = None if new else self._stamped.get(folder)
+        if known is not None and at_micros < known + _STAMP_EVERY:
+            return
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         try:
-            with os.scandir(folder) as entries:
-                segments = [entry for entry in entries if entry.name.isdigit()]
+            times = os.open(f"{folder}/times", flags, 0o640)
         except FileNotFoundError:
-            return None
-        if not segments:
-            return None
-        newest = max(segments, key=lambda entry: entry.name)
-        return int(newest.name), newest.stat().st_size
+            os.makedirs(folder, exist_ok=True)
+            times = os.open(f"{folder}/times", flags, 0o640)
+        try:
+            newest = _newest_stamp(times)
+            if newest is None or at_micros >= newest + _STAMP_EVERY:
+                os.write(times, _STAMP.pack(offset, at_micros))
+                newest = at_micros
+        finally:
+            os.close(times)
+        if len(self._stamped) >= _REMEMBERED:
+            self._stamped.clear()
+        self._stamped[folder] = newest
 
-    def _run_folder(self, run_id: str) -> Path:
+    def _run_folder(self, run_id: str) -> str:
         if not is_id(run_id):
             raise BadInput(f"{run_id[:80]!r} is not a run id.")
-        return self._root / run_id[:2] / run_id
+        return f"{self._root}/{run_id[:2]}/{run_id}"
 
-    def _folder(self, key: LogKey) -> Path:
-        return self._run_folder(key.run_id) / f"{int(key.attempt)}" / f"{int(key.rank)}"
+    def _folder(self, key: LogKey) -> str:
+        return f"{self._run_folder(key.run_id)}/{int(key.attempt)}/{int(key.rank)}"
+
+
+def _segment(folder: str, start: int) -> str:
+    return f"{folder}/{start:020d}"
+
+
+def _length(folder: str) -> int:
+    try:
+        with os.scandir(folder) as entries:
+            segments = [entry for entry in entries if entry.name.isdigit()]
+    except FileNotFoundError:
+        return 0
+    if not segments:
+        return 0
+    newest = max(segments, key=lambda entry: entry.name)
+    return int(newest.name) + newest.stat().st_size
+
+
+def _end_near(folder: str, offset: int) -> tuple[int | None, int]:
+    """The stream's length, and the segment in which `offset` lies, open, if the stream ends in it.
+
+    Bytes mostly come where the stream ends: then one open file tells all, and no folder is listed.
+    """
+    if offset > MAX_OFFSET:
+        return None, _length(folder)
+    start = offset - offset % SEGMENT
+    try:
+        segment = os.open(_segment(folder, start), os.O_WRONLY)
+    except FileNotFoundError:
+        return None, _length(folder) if start else 0
+    size = os.fstat(segment).st_size
+    if size < SEGMENT:
+        return segment, start + size
+    os.close(segment)
+    return None, _length(folder)
+
+
+def _append(folder: str, segment: int | None, position: int, data: memoryview) -> int:
+    """Write `data` at the stream's end; `segment` is the file it ends in, if that is open already."""
+    while data:
+        start = position - position % SEGMENT
+        room = start + SEGMENT - position
+        chunk, data = data[:room], data[room:]
+        if segment is not None:
+            _pwrite_all(segment, chunk, position - start)
+            segment = None
+        else:
+            # Only a new segment is created: in one that went away, these bytes would follow a hole.
+            create = os.O_CREAT if position == start else 0
+            opened = os.open(_segment(folder, start), os.O_WRONLY | create, 0o640)
+            try:
+                _pwrite_all(opened, chunk, position - start)
+            finally:
+                os.close(opened)
+        position += len(chunk)
+    return position
 
 
 def _pwrite_all(descriptor: int, data: memoryview, position: int) -> None:
     while data:
         written = os.pwrite(descriptor, data, position)
         data, position = data[written:], position + written
+
+
+def _newest_stamp(times: int) -> int | None:
+    """Of the open index; a stamp that a full disk cut short is taken off its end."""
+    size = os.fstat(times).st_size
+    if rest := size % _STAMP.size:
+        os.ftruncate(times, size - rest)
+    raw = os.pread(times, _STAMP.size, size - rest - _STAMP.size) if size >= _STAMP.size else b""
+    return _STAMP.unpack(raw)[1] if raw else None

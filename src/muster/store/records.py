@@ -98,6 +98,19 @@ def list_audit(
     return [AuditRecord(**row._mapping) for row in conn.execute(query)]
 
 
+_DELETE_RUN = "run.delete"
+
+
+def add_run_deletion(conn: Connection, *, at: datetime, actor: str, entity: str, run_id: str) -> None:
+    add_audit(conn, at=at, actor=actor, action=_DELETE_RUN, entity=entity, target=run_id)
+
+
+def deleted_runs(conn: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Those of the runs that were deleted, as the audit has it. It has no index for this: ask for few."""
+    found = select(audit.c.target).where(audit.c.action == _DELETE_RUN, audit.c.target.in_(run_ids))
+    return list(conn.execute(found).scalars())
+
+
 @dataclass(frozen=True, kw_only=True)
 class SnapshotRecord:
     id: str

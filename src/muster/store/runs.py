@@ -196,6 +196,11 @@ def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
     return {row.id: _run(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)})}
 
 
+def existing(conn: Connection, run_ids: Sequence[str]) -> set[str]:
+    """Those of the ids that are runs."""
+    return set(conn.execute(select(runs.c.id).where(runs.c.id.in_(run_ids))).scalars())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Filter:
     """What a list of runs is narrowed to; empty means all."""

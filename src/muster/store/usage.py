@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import struct
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from muster._failpoint import failpoint
 from muster.domain.errors import BadInput
 from muster.domain.names import is_id
+from muster.store.disk import writing
 from muster.store.logs import LogKey
 
 FIELDS = (
@@ -39,16 +41,18 @@ class UsageStore:
     def append(self, key: LogKey, points: list[UsagePoint]) -> None:
         """Add points newer than the newest here: a resend is harmless."""
         path = self._path(key)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         failpoint("usage.before")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            newest = self._newest(path, file.tell())
-            file.truncate(file.tell() - file.tell() % _RECORD.size)  # a record cut short by a full disk
-            for point in points:
-                if point.at > newest:
-                    numbers = (math.nan if value is None else float(value) for value in point.values)
-                    file.write(_RECORD.pack(point.at, *numbers))
-                    newest = point.at
+        with writing("usage"):
+            try:
+                file = os.open(path, flags, 0o640)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = os.open(path, flags, 0o640)
+            try:
+                os.write(file, _records(points, newer_than=_newest(file)))
+            finally:
+                os.close(file)
         failpoint("usage.after")
 
     def read(self, key: LogKey, *, max_points: int) -> list[UsagePoint]:
@@ -65,16 +69,12 @@ class UsageStore:
             for at, *values in thinned
         ]
 
+    def run_ids(self) -> list[str]:
+        """Runs whose usage is here."""
+        return [folder.name for folder in self._root.glob("??/*") if is_id(folder.name)]
+
     def remove_run(self, run_id: str) -> None:
         shutil.rmtree(self._run_folder(run_id), ignore_errors=True)
-
-    def _newest(self, path: Path, size: int) -> float:
-        if size < _RECORD.size:
-            return 0.0
-        with path.open("rb") as file:
-            file.seek(size - size % _RECORD.size - _RECORD.size)
-            newest: float = _RECORD.unpack(file.read(_RECORD.size))[0]
-            return newest
 
     def _run_folder(self, run_id: str) -> Path:
         if not is_id(run_id):
@@ -83,3 +83,22 @@ class UsageStore:
 
     def _path(self, key: LogKey) -> Path:
         return self._run_folder(key.run_id) / f"{int(key.attempt)}-{int(key.rank)}"
+
+
+def _newest(file: int) -> float:
+    """When the newest record of the open file is of; one that a full disk cut short is taken off."""
+    size = os.fstat(file).st_size
+    if rest := size % _RECORD.size:
+        os.ftruncate(file, size - rest)
+    raw = os.pread(file, _RECORD.size, size - rest - _RECORD.size) if size >= _RECORD.size else b""
+    return float(_RECORD.unpack(raw)[0]) if raw else 0.0
+
+
+def _records(points: list[UsagePoint], *, newer_than: float) -> bytes:
+    packed = b""
+    for point in points:
+        if newer_than < point.at < math.inf:
+            numbers = (math.nan if value is None else float(value) for value in point.values)
+            packed += _RECORD.pack(point.at, *numbers)
+            newer_than = point.at
+    return packed

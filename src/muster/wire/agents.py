@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from muster.domain.agent import Agent
 from muster.domain.observation import (
@@ -26,9 +26,19 @@ from muster.wire.base import Asked, Told
 from muster.wire.runs import ResourcesModel, RunModel
 
 _INT = 2**31 - 1
+_LARGEST = 2**60
 Attempt = Annotated[int, Field(ge=1, le=_INT)]
 Epoch = Annotated[int, Field(ge=1, le=_INT)]
 Rank = Annotated[int, Field(ge=0, le=1_000_000)]
+
+
+def _sane(size: ResourcesModel) -> ResourcesModel:
+    if not all(0 <= number <= _LARGEST for number in (size.millicpus, size.memory, size.gpus)):
+        raise ValueError("no machine has less than nothing or more than 2^60 of a thing")
+    return size
+
+
+Capacity = Annotated[ResourcesModel, AfterValidator(_sane)]  #: of a machine, as its agent says it
 
 
 class AgentRequest(Asked):
@@ -41,7 +51,7 @@ class AgentRequest(Asked):
     locality: str = Field(max_length=128, description="Equal for agents that can see each other's processes.")
     version: str = Field(max_length=32)
     max_jobs: int = Field(ge=1, le=100_000)
-    total: ResourcesModel
+    total: Capacity
     devices: list[dict[str, Any]] = Field(default_factory=list)
     queues: list[str] = Field(min_length=1)
     entity: str | None = None
@@ -99,7 +109,7 @@ class PollRequest(Asked):
     held: list[HeldModel] = Field(default_factory=list, max_length=100_000)
     slots: int = Field(ge=0, le=100_000)
     draining: bool = Field(default=False, description="Takes no new run; it is about to stop.")
-    free: ResourcesModel
+    free: Capacity
     wait: float = Field(default=5.0, ge=0, le=30)
 
 

@@ -13,9 +13,9 @@ PROTOCOL_HEADER = "Muster-Protocol"
 
 
 class Asked(BaseModel):
-    """A request: a key nobody knows is refused, not ignored."""
+    """A request: a key nobody knows is refused, not ignored; so is a number that is none."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Told(BaseModel):

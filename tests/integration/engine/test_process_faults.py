@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from integration.engine.contract import DEADLINE, KEY, Bench
-from muster.domain.errors import CannotPlace, LocalProblem, MusterError
+from muster.domain.errors import CannotPlace, LocalProblem, MusterError, Overtaken
 from muster.domain.observation import AttemptKey, Noted, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.training import Training
@@ -423,5 +423,23 @@ def test_tombstones_of_runs_long_over_are_swept_and_those_of_live_ones_stay(tmp_
             }
             RunLocks(locks).sweep(before=time.time() + 60)
             assert {path.name for path in locks.iterdir()} == {f"{KEY.run_id}.epoch", f"{KEY.run_id}.lock"}
+
+    asyncio.run(scenario())
+
+
+def test_a_restored_server_may_give_an_earlier_attempt_again(tmp_path: Path, key: AttemptKey) -> None:
+    """It forgot the later one, and leapt to a greater epoch: that one counts, and never both run."""
+
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            later = AttemptKey(run_id=key.run_id, attempt=2)
+            await bench.shell("echo later; exec sleep 60", key=later, epoch=7)
+            await bench.says(b"later", later)
+            (before,) = [process.pid for process in processes_of(key) if "sleep" in process.cmdline()]
+            await bench.shell("echo again; exec sleep 60", key=key, epoch=1_000_001)
+            await bench.says(b"again", key)
+            assert before not in [process.pid for process in processes_of(key)]
+            with pytest.raises(Overtaken):
+                await bench.shell("echo no", key=later, epoch=7)
 
     asyncio.run(scenario())

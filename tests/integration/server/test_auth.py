@@ -83,6 +83,21 @@ def test_a_path_that_is_not_there_is_a_problem_document(door: Door, path: str) -
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
+
+
+def test_a_method_that_is_not_there_is_a_problem_document_that_names_those_that_are(door: Door) -> None:
+    there: dict[str, set[str]] = {"/api/openapi.json": READS}
+    for operation in operations(door):
+        there.setdefault(operation.filled(), set()).add(operation.method)
+    for path, methods in there.items():
+        for method in (method for method in METHODS if method not in methods):
+            answer = door.call(method, path, key=None)
+            assert answer.status_code == 405, (method, path)
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert set(answer.headers["allow"].split(", ")) == methods, (method, path)
+
+
 def test_every_route_is_an_operation_with_a_name_of_its_own(door: Door) -> None:
     names = [operation.name for operation in operations(door)]
     assert len(set(names)) == len(names)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from door import Door, StreamEvent, open_door, replica
-from muster.server.logfeed import whole_text
+from muster.server.logshare import whole_text
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,64 @@ def test_what_is_there_is_always_the_beginning_of_the_stream(
             assert read_all(store) == stream[:length]
         assert store.write(KEY, length, stream[length:], at_micros=0) == len(stream)
         assert read_all(store) == stream
+
+
+@given(
+    stream=st.binary(min_size=1, max_size=5 * SEGMENT),
+    pieces=st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.one_of(st.integers(0, 5 * SEGMENT), st.sampled_from([2**62, 2**63, 10**400])),
+            st.integers(0, 3 * SEGMENT),
+        ),
+        max_size=30,
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_servers_that_share_the_files_need_no_word_of_each_other(
+    tmp_path_factory: pytest.TempPathFactory, stream: bytes, pieces: list[tuple[int, int, int]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logs, "SEGMENT", SEGMENT)
+        root = tmp_path_factory.mktemp("logs")
+        servers = [LogStore(root) for _ in range(3)]
+        for server, offset, size in pieces:
+            length = servers[server].write(KEY, offset, stream[offset : offset + size], at_micros=0)
+            for other in servers:
+                assert other.length(KEY) == length
+                assert read_all(other) == stream[:length]
+
+
+def test_writes_of_the_same_bytes_at_the_same_time_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when an answer was lost and the agent sends again while the first request is still at work."""
+    monkeypatch.setattr(logs, "SEGMENT", SEGMENT)
+    stream = os.urandom(40 * SEGMENT)
+    servers = [LogStore(tmp_path) for _ in range(4)]
+
+    def send_all(store: LogStore) -> None:
+        length = 0
+        while length < len(stream):
+            length = store.write(KEY, length, stream[length : length + SEGMENT // 2 + 5], at_micros=0)
+            assert read_all(store)[:length] == stream[:length]
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(send_all, servers))
+    assert read_all(servers[0]) == stream
+
+
+def test_what_would_follow_a_removed_log_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "SEGMENT", SEGMENT)
+    store = LogStore(tmp_path)
+    store.write(KEY, 0, b"x" * (SEGMENT + 5), at_micros=0)
+    store.remove_run(KEY.run_id)
+    assert store.write(KEY, SEGMENT + 5, b"more", at_micros=0) == 0
+    assert read_all(store) == b""
+    assert store.write(KEY, 0, b"anew", at_micros=0) == 4
+    assert read_all(store) == b"anew"
 
 
 @given(offset=st.integers(0, 6 * SEGMENT), limit=st.integers(0, 6 * SEGMENT))

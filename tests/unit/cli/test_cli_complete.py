@@ -35,7 +35,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("muster r", ["run"]),
+        ("muster r", ["run", "restore"]),
         ("muster ", list(root.GROUPS)),
         ("muster run st", ["stop"]),
         ("muster entity member ", ["add", "remove"]),

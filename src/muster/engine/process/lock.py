@@ -9,7 +9,7 @@ Two files per run in `<root>/locks/`:
 
 What holds, whoever is killed or frozen when:
 
-1. Claims only grow: `(attempt, epoch)` in `<run>.epoch` is never replaced by a smaller one.
+1. Claims only grow: the epoch in `<run>.epoch` is never replaced by a smaller one.
 2. Nothing is started, adopted or signalled on purpose but under the guard, by an agent whose claim is the
    recorded one. So a zombie agent with an older epoch can neither start nor stop anything.
 3. A new attempt starts only once it holds the life lock: never two attempts of a run at once.
@@ -40,10 +40,11 @@ _LOWEST_FD = 20  #: locks handed on must not be 0 … 9, which shells redirect
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Claim:
-    """The right to act on a run; the greater one wins."""
+    """The right to act on a run; the greater one wins. Epochs grow over all attempts of a run, attempts
+    alone do not: a restored server may give a number again."""
 
-    attempt: int
     epoch: int
+    attempt: int
 
 
 class Guard:

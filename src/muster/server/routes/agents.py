@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from muster.domain.access import Action, Actor
 from muster.domain.agent import Agent
 from muster.domain.errors import BadInput, Conflict
+from muster.domain.names import is_id
 from muster.domain.observation import AttemptKey
+from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
 from muster.server.context import CLOSING, Context
 from muster.service import claim, fleet, observe
@@ -22,6 +25,7 @@ from muster.service.claim import Assignment, Claim, Held
 from muster.service.fleet import Registration
 from muster.service.observe import Report
 from muster.store import agents, attempts, queues, runs
+from muster.store.attempts import Attempt
 from muster.store.database import Tx
 from muster.store.logs import LogKey
 from muster.store.usage import FIELDS, UsagePoint
@@ -31,24 +35,31 @@ from muster.wire.runs import RunModel
 
 router = APIRouter(tags=["agents"])
 
-Protocol = Annotated[str, Header(alias=PROTOCOL_HEADER)]
+_AGENTS_KNOWN = 10_000
 _MAX_INDEX = 4 * 1024 * 1024
 
 
-def check_protocol(spoken: str) -> None:
+async def same_protocol(
+    caller: Caller,
+    spoken: Annotated[
+        str, Header(alias=PROTOCOL_HEADER, description=f"The agent protocol: {PROTOCOL} for this server.")
+    ],
+) -> Actor:
+    """Before the body is looked at: one of another protocol may be of another shape."""
     if spoken != PROTOCOL:
         raise Conflict(
             f"This server speaks agent protocol {PROTOCOL}, not {spoken!r}.",
             hint="Use an agent of the server's version.",
         )
+    return caller
+
+
+Speaker = Annotated[Actor, Depends(same_protocol)]  #: an agent, in this server's protocol
 
 
 @router.post("/agents", status_code=201)
-async def register_agent(
-    ctx: Ctx, caller: Caller, asked: wire.AgentRequest, protocol: Protocol
-) -> wire.AgentModel:
+async def register_agent(ctx: Ctx, caller: Speaker, asked: wire.AgentRequest) -> wire.AgentModel:
     """Enter an agent. One of the same name is overtaken by it."""
-    check_protocol(protocol)
     now = ctx.now()
     registration = Registration(
         name=asked.name,
@@ -98,12 +109,11 @@ async def delete_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None =
     await ctx.db.write(lambda tx: fleet.forget(tx, caller, name, entity, now=now))
 
 
-@router.post("/agents/{agent_id}/poll")
+@router.post("/agents/{agent_id}/poll", response_model=wire.PollAnswer)
 async def poll_work(
-    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.PollRequest, protocol: Protocol, request: Request
-) -> wire.PollAnswer:
+    ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRequest, request: Request
+) -> Response:
     """Renew all leases; wait for work and commands, and answer at once when there is any."""
-    check_protocol(protocol)
     held = [
         Held(
             key=AttemptKey(run_id=item.run_id, attempt=item.attempt),
@@ -131,27 +141,41 @@ async def poll_work(
     heard = ctx.now()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + asked.wait
-    topics = await ctx.db.read(lambda conn: _topics(conn, agent_id))
+    topics = await _topics(ctx, agent_id, asked.incarnation)
     with ctx.bus.listen(*topics, CLOSING) as wake:
         while True:
             wake.clear()
             assignment = await ctx.db.write(work)
             left = deadline - loop.time()
             if assignment or left <= 0 or ctx.closing:
-                return _answer(ctx, assignment)
+                return answered(_answer(ctx, assignment))
             try:
                 await asyncio.wait_for(wake.wait(), left)
             except TimeoutError:
-                return wire.PollAnswer()
+                return answered(wire.PollAnswer())
             if await request.is_disconnected():  # killed: what it is given now, nobody hears of
-                return wire.PollAnswer()
+                return answered(wire.PollAnswer())
 
 
-def _topics(conn: Connection, agent_id: str) -> list[str]:
-    agent = agents.find(conn, agent_id)
-    places = [locality_topic(agent.locality)] if agent else []
-    served = [queue_topic(queue_id) for queue_id in agents.queue_ids(conn, agent_id)]
-    return [agent_topic(agent_id), *places, *served]
+async def _topics(ctx: Context, agent_id: str, incarnation: str) -> tuple[str, ...]:
+    """What wakes an agent. It is settled when it registers, which a new incarnation does anew."""
+
+    def look(conn: Connection) -> tuple[str, ...]:
+        agent = agents.find(conn, agent_id)
+        if agent is None or agent.incarnation != incarnation:
+            return ()
+        served = (queue_topic(queue_id) for queue_id in agents.queue_ids(conn, agent_id))
+        return (agent_topic(agent_id), locality_topic(agent.locality), *served)
+
+    place = (agent_id, incarnation)
+    if place not in ctx.topics:
+        topics = await ctx.db.read(look)
+        if not topics:
+            return ()
+        if len(ctx.topics) >= _AGENTS_KNOWN:
+            ctx.topics.clear()
+        ctx.topics[place] = topics
+    return ctx.topics[place]
 
 
 def _answer(ctx: Context, assignment: Assignment) -> wire.PollAnswer:
@@ -175,18 +199,15 @@ def _claim(ctx: Context, item: Claim) -> wire.ClaimModel:
     )
 
 
-@router.post("/agents/{agent_id}/reports")
-async def send_reports(
-    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.ReportBatch, protocol: Protocol
-) -> wire.ReportAnswer:
+@router.post("/agents/{agent_id}/reports", response_model=wire.ReportAnswer)
+async def send_reports(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.ReportBatch) -> Response:
     """What the agent saw. Sending it again is harmless; what is out of date is refused by name."""
-    check_protocol(protocol)
     reports = [_report(item) for item in asked.reports]
     now = ctx.now()
     refused = await ctx.db.write(
         lambda tx: observe.report(tx, caller, agent_id, asked.incarnation, reports, now=now)
     )
-    return wire.ReportAnswer(
+    answer = wire.ReportAnswer(
         refused=[
             wire.RefusedModel.model_construct(
                 run_id=item.key.run_id, attempt=item.key.attempt, epoch=item.epoch, reason=item.reason
@@ -194,6 +215,7 @@ async def send_reports(
             for item in refused
         ]
     )
+    return answered(answer)
 
 
 def _report(item: wire.ReportModel) -> Report:
@@ -205,38 +227,48 @@ def _report(item: wire.ReportModel) -> Report:
 
 @router.post(
     "/agents/{agent_id}/logs",
+    response_model=wire.LogAnswer,
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
 )
-async def send_logs(
-    ctx: Ctx, caller: Caller, agent_id: str, request: Request, protocol: Protocol
-) -> wire.LogAnswer:
+async def send_logs(ctx: Ctx, caller: Speaker, agent_id: str, request: Request) -> Response:
     """Output of many replicas in one body: a line of JSON (`LogIndex`), then the raw bytes it names.
     Bytes the server has already are passed over; the answer says how much it has now."""
-    check_protocol(protocol)
-    body = await request.body()
-    index, data = _split(body)
-    wanted = {AttemptKey(run_id=piece.run_id, attempt=piece.attempt) for piece in index.pieces}
-    await _require_agent(ctx, caller, agent_id, index.incarnation)
-    tries = await ctx.db.read(lambda conn: attempts.find_many(conn, wanted))
-    epochs = {key: attempt.epoch for key, attempt in tries.items() if attempt.agent_id == agent_id}
+    index, data = _split(await request.body())
+
+    def look(conn: Connection) -> Mapping[AttemptKey, Attempt]:
+        claim.require_agent(conn, caller, agent_id, index.incarnation)
+        keys = ((piece.run_id, piece.attempt) for piece in index.pieces if is_id(piece.run_id))
+        return attempts.find_many(conn, [AttemptKey(run_id=run, attempt=attempt) for run, attempt in {*keys}])
+
+    tries = await ctx.db.read(look)
+    epochs = {
+        (key.run_id, key.attempt): attempt.epoch
+        for key, attempt in tries.items()
+        if attempt.agent_id == agent_id
+    }
     micros = int(ctx.now().timestamp() * 1_000_000)
 
-    def write() -> list[wire.LogLength]:
+    def write() -> bytes:
         lengths, position = [], 0
         for piece in index.pieces:
             part = data[position : position + piece.length]
             position += piece.length
-            key = LogKey(run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank)
-            known = epochs.get(AttemptKey(run_id=piece.run_id, attempt=piece.attempt))
             length = None
-            if known == piece.epoch:
+            if epochs.get((piece.run_id, piece.attempt)) == piece.epoch:
+                key = LogKey(run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank)
                 length = ctx.logs.write(key, piece.offset, part, at_micros=micros)
-            lengths.append(wire.LogLength(**key.__dict__, length=length))
-        return lengths
+            lengths.append(
+                wire.LogLength.model_construct(
+                    run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank, length=length
+                )
+            )
+        return wire.LogAnswer.model_construct(lengths=lengths).model_dump_json().encode()
 
-    lengths = await asyncio.to_thread(write)
-    ctx.db.tell({log_topic(piece.run_id) for piece in index.pieces})
-    return wire.LogAnswer(lengths=lengths)
+    try:
+        answer = await asyncio.to_thread(write)
+    finally:  # also if the disk was full in the middle of it
+        ctx.db.tell({log_topic(piece.run_id) for piece in index.pieces if piece.length})
+    return Response(answer, media_type="application/json")
 
 
 def _split(body: bytes) -> tuple[wire.LogIndex, memoryview]:
@@ -254,13 +286,14 @@ def _split(body: bytes) -> tuple[wire.LogIndex, memoryview]:
 
 
 @router.post("/agents/{agent_id}/usage", status_code=204, response_class=Response)
-async def send_usage(
-    ctx: Ctx, caller: Caller, agent_id: str, asked: wire.UsageBatch, protocol: Protocol
-) -> None:
+async def send_usage(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.UsageBatch) -> None:
     """Resource use of the agent's live replicas."""
-    check_protocol(protocol)
-    await _require_agent(ctx, caller, agent_id, asked.incarnation)
-    live = await ctx.db.read(lambda conn: {head.id for head in runs.live_of_agent(conn, agent_id)})
+
+    def look(conn: Connection) -> set[str]:
+        claim.require_agent(conn, caller, agent_id, asked.incarnation)
+        return {head.id for head in runs.live_of_agent(conn, agent_id)}
+
+    live = await ctx.db.read(look)
 
     def write() -> None:
         for sample in asked.samples:
@@ -277,7 +310,3 @@ async def leave_agent(ctx: Ctx, caller: Caller, agent_id: str, asked: wire.Leave
     """The agent stops. What it ran goes on and waits for the next agent that can see it."""
     now = ctx.now()
     await ctx.db.write(lambda tx: fleet.leave(tx, caller, agent_id, asked.incarnation, now=now))
-
-
-async def _require_agent(ctx: Context, caller: Actor, agent_id: str, incarnation: str) -> None:
-    await ctx.db.read(lambda conn: claim.require_agent(conn, caller, agent_id, incarnation))

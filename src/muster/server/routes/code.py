@@ -97,4 +97,5 @@ async def download_snapshot(
 ) -> StreamingResponse:
     """The snapshot as a tar archive."""
     owner, snapshot = await ctx.db.read(lambda conn: service.find(conn, caller, entity, snapshot_id))
-    return StreamingResponse(service.archive(ctx.blobs, owner, snapshot), media_type="application/x-tar")
+    pieces = await asyncio.to_thread(service.archive, ctx.blobs, owner, snapshot)
+    return StreamingResponse(pieces, media_type="application/x-tar")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Response
 from sqlalchemy import Connection
 
 from muster.domain.access import Actor
 from muster.domain.errors import IdempotencyMismatch, NotFound
 from muster.domain.run import Retry
+from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
 from muster.server.context import Context
 from muster.service import launch as service
@@ -58,12 +59,10 @@ async def launch(ctx: Ctx, caller: Caller, asked: LaunchRequest, key: Idempotenc
     return items[0]
 
 
-@router.post("/launches/batch", status_code=201)
-async def launch_batch(
-    ctx: Ctx, caller: Caller, asked: LaunchBatch, key: IdempotencyKey = None
-) -> Page[RunModel]:
+@router.post("/launches/batch", status_code=201, response_model=Page[RunModel])
+async def launch_batch(ctx: Ctx, caller: Caller, asked: LaunchBatch, key: IdempotencyKey = None) -> Response:
     """Launch many runs: all of them, or none."""
-    return Page(items=await _launch(ctx, caller, asked.launches, key))
+    return answered(Page(items=await _launch(ctx, caller, asked.launches, key)), status=201)
 
 
 @router.post("/launches/preview")

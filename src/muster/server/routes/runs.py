@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
+from muster._failpoint import failpoint
 from muster.domain.access import Action, Actor
 from muster.domain.errors import BadInput, NotFound
 from muster.domain.observation import AttemptKey
@@ -125,8 +126,8 @@ async def delete_run(ctx: Ctx, caller: Caller, run_id: str) -> None:
     """Delete a run that has ended, with its events, logs and usage."""
     now = ctx.now()
     await ctx.db.write(lambda tx: stop_service.delete(tx, caller, run_id, now=now))
-    await asyncio.to_thread(ctx.logs.remove_run, run_id)
-    await asyncio.to_thread(ctx.usage.remove_run, run_id)
+    failpoint("run.deleted")
+    await asyncio.to_thread(ctx.files.remove, [run_id])
 
 
 @router.get("/runs/{run_id}/events")

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from muster.domain.errors import MusterError, NotAllowed, NotFound, NotSignedIn
 from muster.server.auth import Ctx, Visitor, signed_in
 from muster.server.context import CLOSING, Context
-from muster.server.logfeed import MAX_OFFSET, LogFeed
+from muster.server.eventstream import PING, PING_SECONDS, EventStream, encoded, woken
+from muster.server.logfeed import LogFeed
+from muster.server.logshare import RunView
 from muster.server.problems import problem_response
 from muster.server.routes.runs import cursor_number, visible_run
 from muster.service.bus import EVENTS, KEYS, log_topic, run_topic
 from muster.store import events
-from muster.store.logs import LogKey
+from muster.store.logs import MAX_OFFSET, LogKey
 from muster.wire.runs import EventModel
 
 router = APIRouter(tags=["streams"])
 
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=10_000)]
 STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
-PING_SECONDS = 15
 MAX_READ = 8 * 1024 * 1024
+#: Seconds between two looks at a log that keeps growing, at least, and for each who follows it: one
+#: delivery takes about a tenth of a millisecond, so all of them take a tenth of the server's time at most.
+BEAT, BEAT_EACH = 0.04, 0.001
 
 
-@router.get(
-    "/events", response_class=EventSourceResponse, responses={200: {"content": {"text/event-stream": {}}}}
-)
+@router.get("/events", status_code=200, response_class=EventStream, responses=STREAM)
 async def follow_events(
     ctx: Ctx, visitor: Visitor, request: Request, run: str | None = None, last: LastEventId = None
-) -> EventSourceResponse:
+) -> EventStream:
     """Events of the runs one may see (or of one), as they happen. `resync` says: something was missed,
     read the lists again."""
     if run is not None:
@@ -42,10 +43,10 @@ async def follow_events(
     after = cursor_number(last)
     newest = await ctx.db.read(events.newest)
 
-    async def stream() -> AsyncIterator[ServerSentEvent]:
+    async def stream() -> AsyncGenerator[bytes, None]:
         at = newest if after is None else after
         if at > newest:  # the id is of another database: it was replaced since
-            yield ServerSentEvent(event="resync", id=str(newest), data="{}")
+            yield encoded("resync", b"{}", id=str(newest))
             at = newest
         topic = EVENTS if run is None else run_topic(run)
         with ctx.bus.listen(topic, KEYS, CLOSING) as wake:
@@ -62,15 +63,19 @@ async def follow_events(
                     if run is not None and event.run_id != run:
                         continue
                     if reader.may_see(entity, event.run_id):
-                        data = EventModel.of(event).model_dump_json()
-                        yield ServerSentEvent(event=event.type.value, id=str(event.id), data=data)
-                if not found:
-                    await wake.wait()
+                        data = EventModel.of(event).model_dump_json().encode()
+                        yield encoded(event.type.value, data, id=str(event.id))
+                if not found and not await woken(wake, PING_SECONDS):
+                    yield PING
 
-    return EventSourceResponse(stream(), ping=PING_SECONDS)
+    return EventStream(stream())
 
 
-@router.get("/runs/{run_id}/logs", responses={200: {"content": {"application/octet-stream": {}}}})
+@router.get(
+    "/runs/{run_id}/logs",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
 async def read_log(
     ctx: Ctx,
     visitor: Visitor,
@@ -86,9 +91,13 @@ async def read_log(
     there is now."""
     run = await ctx.db.read(lambda conn: visible_run(conn, visitor, run_id))
     key = LogKey(run_id=run_id, attempt=attempt or max(run.head.attempt, 1), rank=rank)
-    length = await asyncio.to_thread(ctx.logs.length, key)
-    start = offset if offset >= 0 else max(0, length + offset)
-    data = await asyncio.to_thread(ctx.logs.read, key, start, limit)
+
+    def look() -> tuple[int, int, bytes]:
+        length = ctx.logs.length(key)
+        start = offset if offset >= 0 else max(0, length + offset)
+        return length, start, ctx.logs.read(key, start, limit)
+
+    length, start, data = await asyncio.to_thread(look)
     headers = {
         "Muster-Log-Length": str(length),
         "Muster-Log-Offset": str(start),
@@ -98,11 +107,7 @@ async def read_log(
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
-@router.get(
-    "/runs/{run_id}/logs/stream",
-    response_class=EventSourceResponse,
-    responses=STREAM,
-)
+@router.get("/runs/{run_id}/logs/stream", status_code=200, response_class=EventStream, responses=STREAM)
 async def follow_logs(
     ctx: Ctx,
     visitor: Visitor,
@@ -112,7 +117,7 @@ async def follow_logs(
     attempt: Annotated[int | None, Query(ge=1, description="This attempt alone.")] = None,
     tail: Annotated[int | None, Query(ge=0, description="Start so many bytes before the end.")] = None,
     last: LastEventId = None,
-) -> EventSourceResponse:
+) -> EventStream:
     """The output of all replicas (or of one) from the start, as it grows, until the run has ended.
     Ends with an event `end` that carries the run's state."""
     await ctx.db.read(lambda conn: visible_run(conn, visitor, run_id))
@@ -121,46 +126,70 @@ async def follow_logs(
         only_rank=rank,
         only_attempt=attempt,
         tail=tail,
-        logs=ctx.logs,
+        share=ctx.log_share,
         attempt=attempt or 0,
     )
     if last is not None:
         feed.resume(last)
-    return EventSourceResponse(_log_stream(ctx, feed, request), ping=PING_SECONDS)
+    return EventStream(_log_stream(ctx, feed, request))
 
 
-async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncIterator[ServerSentEvent]:
-    with ctx.bus.listen(log_topic(feed.run_id), run_topic(feed.run_id), KEYS, CLOSING) as wake:
+async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncGenerator[bytes, None]:
+    """Who is signed in is asked again when keys or the run have changed and at times in between, but not
+    for every line that comes."""
+    loop = asyncio.get_running_loop()
+    changed = run_topic(feed.run_id)
+    with (
+        ctx.bus.listen(log_topic(feed.run_id), changed, KEYS, CLOSING) as wake,
+        ctx.bus.listen(changed, KEYS) as doubt,
+        ctx.log_share.watch(feed.run_id) as watch,
+    ):
+        doubt.set()  # something may have changed before we listened
+        admitted = loop.time()
         while not ctx.closing:
             wake.clear()
+            again = doubt.is_set() or loop.time() > admitted + PING_SECONDS
+            doubt.clear()
             try:
-                reader = await signed_in(request)
-                await ctx.db.read(partial(visible_run, actor=reader, run_id=feed.run_id))
+                view = await watch.view(feed.attempt)
+                if view is None:
+                    raise NotFound("run", feed.run_id)
+                if again:
+                    await _admit(request, view, feed.run_id)
+                    admitted = loop.time()
             except (NotSignedIn, NotAllowed, NotFound) as error:
                 yield _refusal(error)
                 return
-            view = await ctx.db.read(feed.look)
-            if view is None:
-                return
             sent = False
-            async for chunk in feed.chunks(view):
+            async for event in feed.events(view):
                 sent = True
-                yield ServerSentEvent(event="log", id=feed.cursor, data=chunk.model_dump_json())
+                yield event
             if not sent and feed.finished(view):
-                yield ServerSentEvent(event="end", data=f'{{"state":"{view.state.value}"}}')
+                yield encoded("end", b'{"state":"%b"}' % view.state.value.encode())
                 return
-            if not sent:
-                await _wait(wake, view.over)
+            if feed.over(view):
+                if not sent:  # its agent may be gone: look again now and then
+                    await woken(wake, 1.0)
+                continue
+            if sent:
+                await _next_beat(watch.followers)
+            if not await woken(wake, PING_SECONDS):
+                yield PING
 
 
-def _refusal(error: MusterError) -> ServerSentEvent:
+async def _next_beat(followers: int) -> None:
+    """All who follow a log keep the same time: then they stand at the same place in it, and what one of
+    them reads serves them all."""
+    beat = max(BEAT, BEAT_EACH * followers)
+    await asyncio.sleep(beat - asyncio.get_running_loop().time() % beat)
+
+
+async def _admit(request: Request, view: RunView, run_id: str) -> None:
+    reader = await signed_in(request)
+    if not reader.may_see(view.entity, run_id):
+        raise NotFound("run", run_id)
+
+
+def _refusal(error: MusterError) -> bytes:
     """Who may not look any more (a key revoked, a role taken away) is told so, and the stream ends."""
-    return ServerSentEvent(event="error", data=bytes(problem_response(error).body).decode())
-
-
-async def _wait(wake: asyncio.Event, ended: bool) -> None:
-    """Until told. Once the run has ended, its agent may be gone: look again now and then."""
-    try:
-        await asyncio.wait_for(wake.wait(), 1.0 if ended else None)
-    except TimeoutError:
-        return
+    return encoded("error", bytes(problem_response(error).body))

@@ -1,0 +1,1 @@
+"""Side-by-side benchmarks: `make bench`. See README.md beside this file."""
