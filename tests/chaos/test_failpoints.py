@@ -180,7 +180,9 @@ class Rig:
         folder = self.fleet.home / f"code-{number}"
         folder.mkdir()
         (folder / "run.sh").write_bytes(SCRIPT.read_bytes())
-        (folder / "requirements.txt" if point.environment else folder / "notes").write_text(f"# {number}\n")
+        (folder / "notes").write_text(f"{number}\n")
+        if point.environment:
+            (folder / "requirements.txt").write_text(f"never-{number}; python_version < '3'\n")
         return folder
 
 
