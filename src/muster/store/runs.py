@@ -81,18 +81,24 @@ _heads_locked = _heads.order_by(runs.c.id).with_for_update(key_share=True)
 # Written as the partial indexes are, not bound: only then is it plain that they hold all such runs.
 _is_waiting = runs.c.state == literal_column("'queued'")
 _is_leased = runs.c.lease_expires_at.is_not(null())
+_fits = (
+    runs.c.millicpus <= bindparam("millicpus"),
+    runs.c.memory <= bindparam("memory"),
+    runs.c.gpus <= bindparam("gpus"),
+)
 # Claim: the next runs of one queue that a machine of this size could ever run, in order, from an index
 # that holds only waiting ones. Without the size, runs too big for it would hide those behind them.
 waiting_in_order = (
     select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.rank, runs.c.seq)
-    .where(runs.c.queue_id == bindparam("queue_id"), _is_waiting)
-    .where(
-        runs.c.millicpus <= bindparam("millicpus"),
-        runs.c.memory <= bindparam("memory"),
-        runs.c.gpus <= bindparam("gpus"),
-    )
+    .where(runs.c.queue_id == bindparam("queue_id"), _is_waiting, *_fits)
     .order_by(runs.c.rank, runs.c.seq)
     .limit(bindparam("limit"))
+)
+_first_waiting = (
+    _select_run.where(runs.c.queue_id == bindparam("queue_id"), _is_waiting, *_fits)
+    .order_by(runs.c.rank, runs.c.seq)
+    .limit(bindparam("limit"))
+    .with_for_update(key_share=True, skip_locked=True, of=runs)
 )
 _still_waiting = (
     _select_run.where(runs.c.id.in_(bindparam("ids", expanding=True)), _is_waiting)
@@ -102,7 +108,13 @@ _still_waiting = (
 _live_of_agent = select(*_HEAD, runs.c.millicpus, runs.c.memory, runs.c.gpus).where(
     runs.c.agent_id == bindparam("agent_id"), _is_leased
 )
-_live_of_agent_locked = _live_of_agent.order_by(runs.c.id).with_for_update(key_share=True)
+_live_of_agent_locked = _live_of_agent.with_for_update(key_share=True)
+# Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
+_orphans = (
+    select(*_HEAD)
+    .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.locality == bindparam("locality"))
+    .with_for_update(key_share=True, skip_locked=True)
+)
 _extend_leases = (
     update(runs)
     .where(runs.c.agent_id == bindparam("of_agent"), _is_leased)
@@ -131,12 +143,6 @@ expired_leases = (
 forsaken_orphans = (
     select(*_HEAD, runs.c.locality)
     .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.lease_expires_at < bindparam("before"))
-    .with_for_update(key_share=True, skip_locked=True)
-)
-# Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
-orphans_of_locality = (
-    select(*_HEAD)
-    .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.locality == bindparam("locality"))
     .with_for_update(key_share=True, skip_locked=True)
 )
 
@@ -189,6 +195,12 @@ def heads(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
 def hold(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
     """`heads`, to be changed in this transaction."""
     return {row.id: _head(row) for row in conn.execute(_heads_locked, {"ids": list(run_ids)})}
+
+
+def take_first(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Run]:
+    """The next runs of a queue, in order, to be changed."""
+    rows = conn.execute(_first_waiting, {"queue_id": queue_id, "limit": limit, **room.__dict__})
+    return [_run(row) for row in rows]
 
 
 def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
@@ -318,6 +330,11 @@ def hold_live_of_agent(conn: Connection, agent_id: str) -> list[tuple[RunHead, R
     ]
 
 
+def hold_orphans(conn: Connection, locality: str) -> list[RunHead]:
+    """Live runs of a place that no agent speaks for, to be changed in this transaction."""
+    return [_head(row) for row in conn.execute(_orphans, {"locality": locality})]
+
+
 def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
     rows = conn.execute(expired_leases, {"before": before, "limit": limit})
     return [(_head(row), row.locality) for row in rows]
@@ -326,10 +343,6 @@ def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[Run
 def forsaken(conn: Connection, *, before: datetime) -> list[tuple[RunHead, str | None]]:
     rows = conn.execute(forsaken_orphans, {"before": before})
     return [(_head(row), row.locality) for row in rows]
-
-
-def orphans(conn: Connection, locality: str) -> list[RunHead]:
-    return [_head(row) for row in conn.execute(orphans_of_locality, {"locality": locality})]
 
 
 def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:

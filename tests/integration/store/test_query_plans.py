@@ -124,9 +124,13 @@ INDEXED: dict[str, tuple[Asking, str]] = {
         lambda tx, crowd: runs.forsaken(tx.conn, before=crowd.world.now),
         "ix_runs_leased",
     ),
-    "orphans of a host": (lambda tx, crowd: runs.orphans(tx.conn, "host-1"), "ix_runs_leased"),
     "runs of an agent": (lambda tx, crowd: runs.live_of_agent(tx.conn, "a"), "ix_runs_leased"),
+    "orphans of a host": (lambda tx, crowd: runs.hold_orphans(tx.conn, "host-1"), "ix_runs_leased"),
     "what an agent has": (lambda tx, crowd: runs.hold_live_of_agent(tx.conn, "a"), "ix_runs_leased"),
+    "the first runs of a queue": (
+        lambda tx, crowd: runs.take_first(tx.conn, crowd.deep, room=MACHINE, limit=5),
+        "ix_runs_waiting",
+    ),
     "renewing leases": (
         lambda tx, crowd: runs.extend_leases(tx.conn, "a", until=crowd.world.now),
         "ix_runs_leased",
