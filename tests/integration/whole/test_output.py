@@ -90,7 +90,7 @@ def test_a_child_left_behind_is_ended_and_all_it_printed_is_kept(
     child, said = LEFT_BEHIND[name]
     mark, held = tmp_path / "mark", tmp_path / "held"
     main = f"until [ -e {mark} ]; do sleep 0.02; done; echo main"
-    run = shared.launch(["sh", "-c", f"exec 9>{held}; {child.format(mark=mark)} & {main}"])
+    run = shared.launch(["sh", "-c", f"exec 9>{held}; {child.format(mark=mark)} 2>/dev/null & {main}"])
     followed = list(run.logs(follow=True))
     assert run.wait(30) is RunState.SUCCEEDED
     assert followed == list(run.logs())
