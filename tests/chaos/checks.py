@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from chaos.record import Record
 from muster.client.sync import Client
 from muster.domain.run import AttemptEnd, EventType, RunState
 
+_AT_ONCE = 8  #: runs whose logs are read at the same time
 _END = {
     RunState.SUCCEEDED: AttemptEnd.SUCCEEDED,
     RunState.FAILED: AttemptEnd.FAILED,
@@ -51,14 +53,19 @@ def problems(
     lost, unknown = orders.keys() - records.keys(), records.keys() - orders.keys()
     if lost or unknown:
         yield f"{len(lost)} launched runs are lost, {len(unknown)} runs were never launched"
-    for run_id in orders.keys() & records.keys():
+
+    def of(run_id: str) -> list[str]:
         order, record, left = orders[run_id], records[run_id], read_marks(marks, run_id)
-        for problem in (
+        found = (
             *committed_once(record, order),
             *lived_alone(record, order, left),
             *log_is_whole(record, order, left, client),
-        ):
-            yield f"{run_id} ({order.kind}): {problem}"
+        )
+        return [f"{run_id} ({order.kind}): {problem}" for problem in found]
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for found in pool.map(of, orders.keys() & records.keys()):
+            yield from found
 
 
 def committed_once(record: Record, order: Order) -> Iterator[str]:

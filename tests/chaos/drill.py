@@ -276,15 +276,10 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
 
 
 def left_behind(fleet: Fleet) -> list[str]:
-    """Processes and files of runs that have all ended."""
-
-    def left() -> list[str]:
-        processes = [f"process {pid} is left" for pid in fleet.run_processes()]
-        return processes + [f"{path} is left" for path in fleet.attempt_directories()]
-
+    """Processes and files of runs that have all ended; what is being put away is waited for."""
     with suppress(AssertionError):
-        until(lambda: not left(), seconds=_SETTLE)
-    return left()
+        until(lambda: not fleet.leftovers(), seconds=_SETTLE)
+    return [f"{left} is left" for left in fleet.leftovers()]
 
 
 def main() -> int:

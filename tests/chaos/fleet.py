@@ -97,7 +97,7 @@ class Fleet:
     def wait_for_servers(self) -> None:
         """Until all have said where they serve."""
         for server in self._servers:
-            server.port = until(server.announced_port)
+            server.port = until(server.announced_port, seconds=120)
 
     def start_agent(self, name: str, *, env: Mapping[str, str] | None = None) -> None:
         with (self.home / f"{name}.log").open("ab") as log:
@@ -146,16 +146,22 @@ class Fleet:
                 continue
         return found
 
-    def attempt_directories(self) -> list[Path]:
-        """What attempts left on the host: their own directories, life locks, empty working directories.
-
-        Code in a working directory stays for a while on purpose.
-        """
+    def leftovers(self) -> list[str]:
+        """What is on the host of runs: processes, directories of attempts, life locks, scratch, and working
+        directories with nothing in them. Code in a working directory stays for a while on purpose."""
         agent = self.data / "agent"
         patterns = ("process/runs/*", "process/locks/*.lock", "code/.tmp-*")
         left = [path for pattern in patterns for path in agent.glob(pattern)]
         folders = [*agent.glob("work/*"), *agent.glob("work/*/*"), *agent.glob("outputs/*")]
-        return left + [folder for folder in folders if not any(folder.iterdir())]
+        left += [folder for folder in folders if _is_empty(folder)]
+        return [*(f"process {pid}" for pid in self.run_processes()), *map(str, left)]
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return not any(folder.iterdir())
+    except OSError:  # removed meanwhile
+        return False
 
 
 def _kill(process: Process) -> float:

@@ -24,6 +24,7 @@ class Strike:
     at: float  #: Unix seconds
     until: float = math.inf  #: thawed, or its successor registered
     recovered: float | None = None  #: seconds; None: no run was touched
+    longest: str = ""  #: the run that took so long, and its way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +67,20 @@ def measure(strikes: Sequence[Strike], records: Iterable[Record], sights: Sequen
         if strike.kind == "agent":
             strike.until = _back_at(strike, sights)
     absences = Absences.during(strikes)
-    ways = [_steps(record.events) for record in records]
+    ways = {record.id: _steps(record.events) for record in records}
     for strike in strikes:
         if strike.kind == "server":
             strike.recovered = _all_heard(strike, sights, absences)
         else:
-            times = [_recovery(way, strike, absences) for way in ways]
-            strike.recovered = max((time for time in times if time is not None), default=None)
+            times = {
+                run_id: time
+                for run_id, way in ways.items()
+                if (time := _recovery(way, strike, absences)) is not None
+            }
+            if times:
+                slowest = max(times, key=lambda run_id: times[run_id])
+                strike.recovered = times[slowest]
+                strike.longest = f"{slowest}: {_told(ways[slowest], strike.at)}"
 
 
 def _back_at(strike: Strike, sights: Sequence[Sight]) -> float:
@@ -124,6 +132,10 @@ def _recovery(way: Sequence[_Step], strike: Strike, absences: Absences) -> float
             end = min(end, strike.until)  # nobody had taken it when its agent woke up
         longest = max(longest or 0.0, end - begin)
     return longest
+
+
+def _told(way: Sequence[_Step], since: float) -> str:
+    return ", ".join(f"{step.at - since:+.1f} s {'settled' if step.settled else step.owner}" for step in way)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

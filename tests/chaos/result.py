@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RECOVER_WITHIN = LEASE_TTL.total_seconds() + 5.0
 STALL_WITHIN = 2.0  #: with several servers, nobody waits longer for an answer
+_WORST = 8  #: strikes that are told in full on the terminal
 STRIKES = {"server": "server killed", "agent": "agent killed", "freeze": "agent frozen past its lease"}
 
 
@@ -88,6 +89,12 @@ class Result:
 
     def summary(self) -> str:
         lines = [f"{name}: {value}" for name, value in self.rows()]
+        worst = sorted(self.strikes, key=lambda strike: strike.recovered or 0.0)[-_WORST:]
+        lines += [
+            f"{strike.kind} {strike.target} away {strike.until - strike.at:.1f} s, "
+            f"recovered in {strike.recovered or 0.0:.1f} s; {strike.longest}"
+            for strike in worst
+        ]
         return "\n".join([*lines, *(f"FAILED: {failure}" for failure in self.failures)])
 
     def table(self, today: datetime) -> str:

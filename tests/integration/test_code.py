@@ -589,13 +589,19 @@ def test_a_cancelled_fetch_leaves_nothing(tmp_path: Path, code: CollectedCode) -
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == [".locks", code.snapshot.id]
 
 
-def test_what_killed_agents_left_is_removed_after_an_hour(tmp_path: Path, code: CollectedCode) -> None:
+def test_what_killed_agents_left_is_removed_and_what_one_works_on_is_not(
+    tmp_path: Path, code: CollectedCode
+) -> None:
     cache = tmp_path / "cache"
-    for name, age in (("old", 3700), ("young", 60)):
+    for name in ("left", "busy"):
         write(cache, {f".tmp-{name}/tar": "x"})
-        os.utime(cache / f".tmp-{name}", (time.time() - age,) * 2)
-    asyncio.run(CodeCache(cache).checkout(code.snapshot, Server(code).fetch, tmp_path / "run"))
-    assert [path.name for path in cache.glob(".tmp-*")] == [".tmp-young"]
+
+    async def checkout_beside_another() -> None:
+        async with CacheDir(cache).lock("busy"):
+            await CodeCache(cache).checkout(code.snapshot, Server(code).fetch, tmp_path / "run")
+
+    asyncio.run(checkout_beside_another())
+    assert [path.name for path in cache.glob(".tmp-*")] == [".tmp-busy"]
 
 
 # --- the cache folder itself -----------------------------------------------------------------------

@@ -11,13 +11,10 @@ import fcntl
 import os
 import shutil
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
-
-LEFTOVER_AGE = 3600.0  #: seconds after which scratch that nobody holds is removed
 
 _SCRATCH = ".tmp-"
 
@@ -70,11 +67,10 @@ class CacheDir:
             shutil.rmtree(self.scratch(key), ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove the scratch that killed agents left."""
-        before = time.time() - LEFTOVER_AGE
+        """Remove the scratch that killed agents left: who works in one holds its lock."""
         for scratch in self.root.glob(f"{_SCRATCH}*"):
             with self._lock_if_free(scratch.name.removeprefix(_SCRATCH)) as held:
-                if held and scratch.exists() and scratch.stat().st_mtime < before:
+                if held:
                     shutil.rmtree(scratch, ignore_errors=True)
 
     def prune(self, max_bytes: int, *, keep: Collection[str] = ()) -> list[str]:

@@ -85,6 +85,21 @@ class AttemptDir:
         return _keys(root.glob("runs/*/*"))
 
     @classmethod
+    def runs_without_any(cls, root: Path) -> list[str]:
+        """Runs whose last attempt was removed by an agent that died before it removed the run's directory."""
+        full = {path.parent.name for path in root.glob("runs/*/*")}
+        return [
+            path.name
+            for path in root.glob("runs/*")
+            if _RUN_ID.fullmatch(path.name) and path.name not in full
+        ]
+
+    @classmethod
+    def remove_run(cls, root: Path, run_id: str) -> None:
+        with contextlib.suppress(OSError):  # an attempt is there
+            os.rmdir(root / "runs" / run_id)
+
+    @classmethod
     def earlier(cls, root: Path, key: AttemptKey) -> list[AttemptKey]:
         """The earlier attempts of the same run of which there is a directory."""
         if key.attempt == 1:
@@ -172,8 +187,7 @@ class AttemptDir:
         failpoint("remove.before")
         shutil.rmtree(self.path, ignore_errors=True)
         failpoint("remove.after")
-        with contextlib.suppress(OSError):  # another attempt is still there
-            os.rmdir(self.path.parent)
+        self.remove_run(self.path.parent.parent.parent, self.path.parent.name)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         fd = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)

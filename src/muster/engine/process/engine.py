@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
@@ -137,6 +138,12 @@ class ProcessEngine:
         self._locks.sweep_now_and_then()
 
     async def leftovers(self) -> list[AttemptKey]:
+        for run_id in AttemptDir.runs_without_any(self._root):
+            with contextlib.suppress(CannotPlace):  # another agent is acting: it is not left over
+                async with self._locks.guard(run_id) as guard:
+                    AttemptDir.remove_run(self._root, run_id)
+                    if not guard.has_life():
+                        guard.drop_life()
         return AttemptDir.all_below(self._root)
 
     async def discard(self, key: AttemptKey) -> None:

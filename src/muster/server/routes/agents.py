@@ -110,7 +110,9 @@ async def delete_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None =
 
 
 @router.post("/agents/{agent_id}/poll", response_model=wire.PollAnswer)
-async def poll_work(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRequest) -> Response:
+async def poll_work(
+    ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRequest, request: Request
+) -> Response:
     """Renew all leases; wait for work and commands, and answer at once when there is any."""
     held = [
         Held(
@@ -150,6 +152,8 @@ async def poll_work(ctx: Ctx, caller: Speaker, agent_id: str, asked: wire.PollRe
             try:
                 await asyncio.wait_for(wake.wait(), left)
             except TimeoutError:
+                return answered(wire.PollAnswer())
+            if await request.is_disconnected():  # killed: what it is given now, nobody hears of
                 return answered(wire.PollAnswer())
 
 
