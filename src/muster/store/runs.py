@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Select,
+    String,
     and_,
     bindparam,
     delete,
@@ -30,6 +32,9 @@ from sqlalchemy import (
     union_all,
     update,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
@@ -229,6 +234,11 @@ class Filter:
         """May leave few runs of many, and has an index within an entity to find them."""
         return bool(self.project or self.author or self.states)
 
+    @property
+    def mixed(self) -> bool:
+        """No index of its own leads to these runs: they are sifted in the one that has everything."""
+        return bool(self.text) or sum(map(bool, (self.project, self.author, self.states, self.queue_id))) > 1
+
 
 def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
     """Newest first, each with its cursor."""
@@ -241,13 +251,14 @@ def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) ->
 
 def page_statement(narrow: Filter, *, before: int | None, limit: int) -> Select[Any]:
     """For several entities or states, the newest of each are looked up and merged: asked for all of
-    them at once, the database would read and sort everything they have."""
+    them at once, the database would read and sort everything they have. Whole rows are read last, and
+    only those of the page."""
     branches = [
         replace(narrow, entities=one, states=state)
         for one in _each(narrow.entities, otherwise=None)
         for state in _each(narrow.states, otherwise=())
     ]
-    if not 1 < len(branches) <= _MAX_BRANCHES:
+    if len(branches) > _MAX_BRANCHES or (len(branches) == 1 and not narrow.mixed):
         return _newest(_narrowed(_select_run, narrow), before, limit)
     parts = [_newest(_narrowed(select(runs.c.seq), branch), before, limit).subquery() for branch in branches]
     seqs = union_all(*(select(part.c.seq) for part in parts))
@@ -270,20 +281,62 @@ def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
         entity = runs.c.entity
         one = len(narrow.entities) == 1
         query = query.where(entity == narrow.entities[0] if one else entity.in_(narrow.entities))
+    of = sifted if narrow.mixed else _indexed
     if narrow.project is not None:
-        query = query.where(runs.c.project == narrow.project)
+        query = query.where(of(runs.c.project) == narrow.project)
     if narrow.queue_id is not None:
-        query = query.where(runs.c.queue_id == narrow.queue_id)
+        query = query.where(of(runs.c.queue_id) == narrow.queue_id)
     if narrow.author is not None:
-        query = query.where(runs.c.author == narrow.author)
+        query = query.where(of(runs.c.author) == narrow.author)
     if narrow.states:
-        query = query.where(runs.c.state.in_([state.value for state in narrow.states]))
+        query = query.where(of(runs.c.state).in_([state.value for state in narrow.states]))
     if narrow.text:
         pattern = narrow.text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
         query = query.where(
-            or_(runs.c.name.ilike(f"%{pattern}%", escape="\\"), runs.c.id.like(f"{pattern}%", escape="\\"))
+            or_(
+                contains(sifted(runs.c.name), f"%{pattern}%"),
+                contains(sifted(runs.c.id), f"{pattern}%"),
+            )
         )
     return query
+
+
+class contains(FunctionElement[bool]):  # noqa: N801 - it is used as a function
+    """Does a text match a pattern, whatever the case of its letters?"""
+
+    inherit_cache = True
+
+
+@compiles(contains)
+def _contains(element: contains, compiler: SQLCompiler, **given: Any) -> str:
+    column, pattern = element.clauses
+    return f"{compiler.process(column, **given)} LIKE {compiler.process(pattern, **given)} ESCAPE '\\'"
+
+
+@compiles(contains, "postgresql")
+def _contains_on_postgresql(element: contains, compiler: SQLCompiler, **given: Any) -> str:
+    return _contains(element, compiler, **given).replace(" LIKE ", " ILIKE ", 1)
+
+
+class sifted(FunctionElement[str]):  # noqa: N801
+    """A column, but SQLite looks for no index of it. (PostgreSQL knows better than we which one to use.)"""
+
+    inherit_cache = True
+    type = String()
+
+
+@compiles(sifted)
+def _plain(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
+    return compiler.process(next(iter(element.clauses)), **given)
+
+
+@compiles(sifted, "sqlite")
+def _with_a_plus(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
+    return f"+{_plain(element, compiler, **given)}"
+
+
+def _indexed(column: ColumnElement[str]) -> ColumnElement[str]:
+    return column
 
 
 def waiting(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Candidate]:
