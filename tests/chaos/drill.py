@@ -147,6 +147,7 @@ class Striker:
     plan: Plan
     rng: random.Random
     done: list[Strike] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)  #: of processes that nobody struck
     _thaws: list[tuple[float, Strike]] = field(default_factory=list)
     _starts: list[tuple[float, str]] = field(default_factory=list)
 
@@ -199,6 +200,14 @@ class Striker:
 
     def _tend(self) -> None:
         now = time.time()
+        for name in self._standing():
+            if (status := self.fleet.agent(name).poll()) is not None:
+                self.crashes.append(f"{name} ended by itself with status {status}")
+                self.fleet.start_agent(name)
+        for number in range(self.fleet.servers):
+            if (status := self.fleet.server(number).poll()) is not None:
+                self.crashes.append(f"server {number} ended by itself with status {status}")
+                self.fleet.start_server(number)
         for item in [item for item in self._thaws if item[0] <= now]:
             self._thaws.remove(item)
             item[1].until = time.time()
@@ -260,7 +269,7 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
         say(f"{took:5.0f} s  all ended; checking")
         records = record.read(fleet.database_url)
         problems = list(checks.problems(records, users.launched, marks, client))
-        problems += left_behind(fleet)
+        problems += [*striker.crashes, *left_behind(fleet)]
         recovery.measure(striker.done, records.values(), prober.sights)
         return Result(
             plan=plan,
@@ -276,7 +285,12 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
 
 
 def left_behind(fleet: Fleet) -> list[str]:
-    """Processes and files of runs that have all ended; what is being put away is waited for."""
+    """Processes and files of runs that have all ended. Agents put away what they find as they start: so
+    what one made that was frozen and overtaken meanwhile."""
+    for name in fleet.agents:
+        fleet.agent(name).terminate()
+        fleet.agent(name).wait()
+        fleet.start_agent(name)
     with suppress(AssertionError):
         until(lambda: not fleet.leftovers(), seconds=_SETTLE)
     return [f"{left} is left" for left in fleet.leftovers()]

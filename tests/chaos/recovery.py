@@ -70,7 +70,7 @@ def measure(strikes: Sequence[Strike], records: Iterable[Record], sights: Sequen
     ways = {record.id: _steps(record.events) for record in records}
     for strike in strikes:
         if strike.kind == "server":
-            strike.recovered = _all_heard(strike, sights, absences)
+            _all_heard(strike, sights, absences)
         else:
             times = {
                 run_id: time
@@ -88,13 +88,18 @@ def _back_at(strike: Strike, sights: Sequence[Sight]) -> float:
     return min((at for at in after if at > strike.at), default=math.inf)
 
 
-def _all_heard(strike: Strike, sights: Sequence[Sight], absences: Absences) -> float | None:
-    """Until each agent that lives has renewed its leases."""
-    first = bisect_right([sight.at for sight in sights], strike.at)
-    for sight in sights[first:]:
-        if all(at > strike.at or absences.away(agent, sight.at) for agent, at in sight.heard.items()):
-            return sight.at - strike.at
-    return math.inf
+def _all_heard(strike: Strike, sights: Sequence[Sight], absences: Absences) -> None:
+    """Until each agent that lives has been heard again."""
+    strike.recovered, strike.longest = math.inf, "not all were heard again"
+    unheard: list[str] = []
+    for sight in sights[bisect_right([sight.at for sight in sights], strike.at) :]:
+        silent = [agent for agent, at in sight.heard.items() if at <= strike.at]
+        silent = [agent for agent in silent if not absences.away(agent, sight.at)]
+        if not silent:
+            strike.recovered = sight.at - strike.at
+            strike.longest = f"last heard: {', '.join(unheard) or 'all at once'}"
+            return
+        unheard = silent
 
 
 def _steps(events: Iterable[Event]) -> list[_Step]:

@@ -223,7 +223,7 @@ class Agent:
 
     async def _discard_leftovers(self) -> None:
         """Remove what attempts left that ended while no agent was looking."""
-        for key in await self._engine.leftovers():
+        for key in {*await self._engine.leftovers(), *self._preparer.empty()}:
             if self._ledger.get(key) is not None:
                 continue
             # A run this server does not know may be another server's, or another entity's: not ours to touch.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -57,12 +58,21 @@ class Preparer:
         self._environments = EnvironmentCache(root / "environments")
         self._in_use: dict[AttemptKey, str] = {}  # attempt → environment it runs in, or is about to
 
-    def workdir(self, claim: ClaimModel) -> Path:
-        return self._root / "work" / claim.run.id / str(claim.attempt)
+    def _workdir(self, key: AttemptKey) -> Path:
+        return self._root / "work" / key.run_id / str(key.attempt)
+
+    def _worked_on(self) -> list[AttemptKey]:
+        """Every attempt that has a working directory."""
+        return [
+            AttemptKey(run_id=run_id, attempt=int(attempt))
+            for run_id in _names(self._root / "work")
+            for attempt in _names(self._root / "work" / run_id)
+            if attempt.isdigit()
+        ]
 
     async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
         """Everything the attempt needs on this machine."""
-        workdir = self.workdir(claim)
+        workdir = self._workdir(claim.key)
         output = self._root / "outputs" / claim.run.id
         if claim.adopt and workdir.exists():  # half-made by an agent that died
             await asyncio.to_thread(shutil.rmtree, workdir, ignore_errors=True)
@@ -82,16 +92,20 @@ class Preparer:
     def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
         """Remove directories in which the run left nothing. Another attempt may use `outputs` already."""
         self._in_use.pop(key, None)
-        work = self._root / "work" / key.run_id / str(key.attempt)
+        work = self._workdir(key)
         for empty in (work, work.parent, self._root / "outputs" / key.run_id)[: 3 if outputs else 2]:
             with suppress(OSError):  # something is in it: it stays
                 empty.rmdir()
 
+    def empty(self) -> list[AttemptKey]:
+        """Attempts with nothing in their working directory: perhaps over, and nobody cleared it."""
+        return [key for key in self._worked_on() if not _names(self._workdir(key))]
+
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         """Give back disk space: caches beyond their size, working directories of long ago."""
-        for work in self._root.glob("work/*/[0-9]*"):
-            with suppress(OSError, ValueError):  # gone meanwhile, or not of our making
-                key = AttemptKey(run_id=work.parent.name, attempt=int(work.name))
+        for key in self._worked_on():
+            work = self._workdir(key)
+            with suppress(OSError):  # gone meanwhile
                 if key not in live and now - work.stat().st_mtime > KEEP_WORK:
                     await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
         in_use = await asyncio.to_thread(_environments_in_use, self._root / "environments")
@@ -107,6 +121,14 @@ class Preparer:
             await self._client.download_snapshot(snapshot_id, target, entity=entity)
 
         await self._code.checkout(snapshot, fetch, workdir)
+
+
+def _names(folder: Path) -> list[str]:
+    """What is in it. Not by `Path.glob`, which raises when another agent removes a directory meanwhile."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _python(config: Mapping[str, object]) -> str | None:

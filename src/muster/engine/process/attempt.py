@@ -16,7 +16,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,17 +81,13 @@ class AttemptDir:
     @classmethod
     def all_below(cls, root: Path) -> list[AttemptKey]:
         """Every attempt of which there is a directory."""
-        return _keys(root.glob("runs/*/*"))
+        return [key for run_id in _names(root / "runs") for key in _keys(root / "runs" / run_id)]
 
     @classmethod
     def runs_without_any(cls, root: Path) -> list[str]:
         """Runs whose last attempt was removed by an agent that died before it removed the run's directory."""
-        full = {path.parent.name for path in root.glob("runs/*/*")}
-        return [
-            path.name
-            for path in root.glob("runs/*")
-            if _RUN_ID.fullmatch(path.name) and path.name not in full
-        ]
+        runs = root / "runs"
+        return [name for name in _names(runs) if _RUN_ID.fullmatch(name) and not _names(runs / name)]
 
     @classmethod
     def remove_run(cls, root: Path, run_id: str) -> None:
@@ -104,8 +99,7 @@ class AttemptDir:
         """The earlier attempts of the same run of which there is a directory."""
         if key.attempt == 1:
             return []
-        found = _keys((root / "runs" / key.run_id).glob("*"))
-        return [other for other in found if other.attempt < key.attempt]
+        return [other for other in _keys(root / "runs" / key.run_id) if other.attempt < key.attempt]
 
     def create(self, intent: Intent) -> None:
         """Make the directories and write the intent; anything older in the way goes."""
@@ -204,18 +198,16 @@ class AttemptDir:
         return found
 
 
-def attempts_below(root: Path) -> list[AttemptKey]:
-    """Every attempt of which a directory is left."""
-    return [
-        AttemptKey(run_id=folder.parent.name, attempt=int(folder.name))
-        for folder in sorted(root.glob("runs/*/*"))
-        if folder.name.isdigit()
-    ]
+def _keys(folder: Path) -> list[AttemptKey]:
+    """The attempts in the directory of a run."""
+    if not _RUN_ID.fullmatch(folder.name):
+        return []
+    return [AttemptKey(run_id=folder.name, attempt=int(name)) for name in _names(folder) if name.isdigit()]
 
 
-def _keys(paths: Iterable[Path]) -> list[AttemptKey]:
-    return [
-        AttemptKey(run_id=path.parent.name, attempt=int(path.name))
-        for path in paths
-        if path.name.isdigit() and _RUN_ID.fullmatch(path.parent.name)
-    ]
+def _names(folder: Path) -> list[str]:
+    """What is in it. Not by `Path.glob`, which raises when another agent removes a directory meanwhile."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

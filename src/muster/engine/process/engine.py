@@ -156,9 +156,9 @@ class ProcessEngine:
         attempt = self._watcher.get(key)
         if attempt is not None:
             self._watcher.drop(attempt)
-        AttemptDir.of(self._root, key).remove()
         if guard.is_newest(key.attempt):
             guard.drop_life()
+        AttemptDir.of(self._root, key).remove()  # last: while it is there, this is found and done again
 
     async def close(self) -> None:
         self._watcher.close()
