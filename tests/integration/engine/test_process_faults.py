@@ -22,7 +22,7 @@ from muster.domain.errors import CannotPlace, LocalProblem, MusterError
 from muster.domain.observation import AttemptKey, Noted, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.training import Training
-from muster.engine.process import start
+from muster.engine.process import proc, start
 from muster.engine.process.engine import ProcessEngine
 from muster.engine.process.lock import RunLocks
 from muster.engine.process.render import render
@@ -130,7 +130,7 @@ def test_a_run_that_ended_while_no_agent_lived_is_told_as_it_ended(tmp_path: Pat
     async def scenario() -> None:
         kill_an_agent_that_started(tmp_path, "echo done")
         async with bench_in(tmp_path) as bench:
-            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}/1/r0/exit").exists, "its end")
+            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}.1/r0.exit").exists, "its end")
             assert await bench.engine.adopt(KEY, 2)
             replica = await bench.only()
             assert replica.state is ReplicaState.SUCCEEDED
@@ -160,7 +160,7 @@ def test_a_gang_that_lost_a_member_while_no_agent_lived_is_ended(tmp_path: Path)
     async def scenario() -> None:
         kill_an_agent_that_started(tmp_path, '[ "$NODE_RANK" = 0 ] && exec sleep 60; exit 9', nodes=2)
         async with bench_in(tmp_path) as bench:
-            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}/1/r1/exit").exists, "its end")
+            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}.1/r1.exit").exists, "its end")
             assert await bench.engine.adopt(KEY, 2)
             replicas = await bench.ended(members=2)
             assert (replicas[1].state, replicas[1].exit_code) == (ReplicaState.FAILED, 9)
@@ -207,10 +207,11 @@ def test_a_shim_killed_while_no_agent_lived_is_lost_and_its_command_ended(tmp_pa
         kill_an_agent_that_started(tmp_path, "echo up; exec sleep 61")
         async with bench_in(tmp_path) as bench:
             await bench.says(b"up")
-            pid = int((tmp_path / f"engine/runs/{KEY.run_id}/1/r0/pid").read_text().split()[0])
-            command = psutil.Process(pid).children()[0]
-            psutil.Process(pid).kill()
-            await bench.until(lambda: not psutil.pid_exists(pid), "shim gone")
+            mark = str(tmp_path / f"engine/runs/{KEY.run_id}.1/r0")
+            (shim,) = proc.find_shims({mark: proc.Owner(key=KEY, rank=0)}).values()
+            command = psutil.Process(shim.pid).children()[0]
+            psutil.Process(shim.pid).kill()
+            await bench.until(lambda: not psutil.pid_exists(shim.pid), "shim gone")
             assert command.is_running()
             assert await bench.engine.adopt(KEY, 2)
             replica = await bench.only()

@@ -29,7 +29,7 @@ from muster.engine.process.start import Starter, watched
 from muster.engine.process.usage import UsageMeter
 from muster.engine.process.watch import Watched, Watcher
 
-SHIM_WAIT = 2.0  #: seconds for a shim that a dying agent started to write itself down
+SHIM_WAIT = 2.0  #: seconds for what a dying agent started to become a shim
 KILL_WAIT = 10.0  #: seconds for an older attempt to be gone after SIGKILL
 
 
@@ -194,7 +194,8 @@ class ProcessEngine:
             for rank in range(len(intent.members))
         ]
         if intent.boot == proc.boot_id():  # else the machine went down, and all with it
-            await _find_shims(directory, lives, guard)
+            age = self._clock().timestamp() - intent.at
+            await _find_shims(directory, lives, guard, wait=SHIM_WAIT - age)
         self._watcher.watch(
             Watched(
                 key=key, claim=claim, directory=directory, intent=intent, lives=lives, stop=directory.stop()
@@ -236,16 +237,19 @@ def _processes(marks: Mapping[str, Owner], guard: Guard) -> list[Process]:
     return found + (proc.holders(guard.life) if guard.has_life() else [])
 
 
-async def _find_shims(directory: AttemptDir, lives: Sequence[Live], guard: Guard) -> None:
+async def _find_shims(directory: AttemptDir, lives: Sequence[Live], guard: Guard, *, wait: float) -> None:
     """Get hold of the shims that still run."""
-    deadline = time.monotonic() + SHIM_WAIT
+    deadline = time.monotonic() + min(wait, SHIM_WAIT)
+    while True:
+        wanted = {live.mark: live.owner for live in lives if directory.exit_status(live.rank) is None}
+        shims = proc.find_shims(wanted) if wanted else {}
+        # An agent killed right after starting a process leaves one that has yet to become a shim.
+        if len(shims) == len(wanted) or time.monotonic() >= deadline or not guard.has_life():
+            break
+        await asyncio.sleep(0.005)
     for live in lives:
-        # An agent killed right after starting a shim leaves one that has yet to write itself down.
-        while (shim := directory.shim(live.rank)) is None and guard.has_life():
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(0.005)
+        shim = shims.get(live.owner)
         pidfd = None if shim is None else proc.open_pidfd(shim)
         if shim is not None and pidfd is not None:
-            live.pid, live.pidfd, live.since = shim.pid, pidfd, shim.started / proc.TICKS
+            live.pid, live.shim, live.pidfd, live.since = shim.pid, shim, pidfd, shim.started / proc.TICKS
             live.seen = replace(live.seen, handle=str(shim.pid))

@@ -102,6 +102,27 @@ def read_mark(pid: int) -> str | None:
     return None if match is None else os.fsdecode(match[1])
 
 
+def find_shims(marks: Mapping[str, Owner]) -> dict[Owner, Process]:
+    """The live shims of these replicas: each leads a session, and has its mark as its first argument."""
+    found: dict[Owner, Process] = {}
+    for pid in all_pids():
+        process = read_process(pid)
+        if process is None or not process.alive or process.session != pid:
+            continue
+        words = _command_line(pid).split(b"\0", 3)
+        if len(words) > 3 and words[0] == b"sh" and (owner := marks.get(os.fsdecode(words[2]))) is not None:
+            found[owner] = process
+    return found
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def members(
     marks: Mapping[str, Owner], *, sessions: Mapping[int, Owner], pids: Iterable[int] | None = None
 ) -> dict[Owner, list[Process]]:

@@ -76,7 +76,7 @@ class Starter:
                 port=_free_port(ports) if _uses(replicas[0], "master_port") else None,
                 members=tuple(members),
             )
-            directory.create(intent)
+            directory.create(intent, with_directories=_uses(replicas[0], "error_dir"))
             for rank in range(len(replicas)):
                 locks = (life, *grant.fds, *grant.node_fds[rank])
                 filled = self._fill(replicas[rank], place, directory, intent, grant)
