@@ -58,16 +58,19 @@ class Preparer:
         self._in_use: dict[AttemptKey, str] = {}  # attempt → environment it runs in, or is about to
 
     def workdir(self, claim: ClaimModel) -> Path:
-        return self._root / "work" / claim.run.id / str(claim.attempt)
+        return self._root / "work" / f"{claim.run.id}.{claim.attempt}"
+
+    def _output(self, claim: ClaimModel) -> Path:
+        return self._root / "outputs" / claim.run.id
 
     async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
         """Everything the attempt needs on this machine."""
         workdir = self.workdir(claim)
-        output = self._root / "outputs" / claim.run.id
+        output = self._output(claim)
         if claim.adopt and workdir.exists():  # half-made by an agent that died
             await asyncio.to_thread(shutil.rmtree, workdir, ignore_errors=True)
-        workdir.mkdir(parents=True, exist_ok=True)
-        output.mkdir(parents=True, exist_ok=True)
+        for folder in (workdir, output):
+            folder.mkdir(parents=True, exist_ok=True)
         bin_dirs: tuple[Path, ...] = ()
         env: dict[str, str] = {"MUSTER_URL": self._client.url, "MUSTER_API_KEY": claim.token}
         if claim.run.snapshot is not None:
@@ -82,18 +85,16 @@ class Preparer:
     def clear(self, claim: ClaimModel) -> None:
         """Remove directories in which the run left nothing."""
         self._in_use.pop(claim.key, None)
-        for folder in (self.workdir(claim), self._root / "outputs" / claim.run.id):
-            for empty in (folder, folder.parent):
-                try:
-                    empty.rmdir()
-                except OSError:
-                    break  # something is in it: it stays
+        for folder in (self.workdir(claim), self._output(claim)):
+            with suppress(OSError):  # something is in it: it stays
+                folder.rmdir()
 
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         """Give back disk space: caches beyond their size, working directories of long ago."""
-        for work in self._root.glob("work/*/[0-9]*"):
+        for work in self._root.glob("work/*.*"):
             with suppress(OSError, ValueError):  # gone meanwhile, or not of our making
-                key = AttemptKey(run_id=work.parent.name, attempt=int(work.name))
+                run_id, _, attempt = work.name.rpartition(".")
+                key = AttemptKey(run_id=run_id, attempt=int(attempt))
                 if key not in live and now - work.stat().st_mtime > KEEP_WORK:
                     await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
         in_use = await asyncio.to_thread(_environments_in_use, self._root / "environments")

@@ -23,6 +23,7 @@ from muster.domain.observation import AttemptKey, Noted, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.training import Training
 from muster.engine.process import proc, start
+from muster.engine.process.devices import SPARE
 from muster.engine.process.engine import ProcessEngine
 from muster.engine.process.lock import RunLocks
 from muster.engine.process.render import render
@@ -336,6 +337,34 @@ def test_a_gpu_is_free_once_its_last_process_is_gone_whatever_became_of_the_agen
     asyncio.run(scenario())
 
 
+def test_locks_that_nobody_holds_are_taken_again_and_do_not_pile_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        small, large = {"resources": {"cpus": "10m"}}, {"resources": {"cpus": "20m"}}
+        async with bench_in(tmp_path) as bench:
+
+            def uses() -> set[str]:
+                return {path.name for path in (tmp_path / "locks").glob("use-*")}
+
+            keys = [AttemptKey(run_id=f"a{number:09d}", attempt=1) for number in range(SPARE + 4)]
+            for key in keys:
+                await bench.shell("exec sleep 60", key=key, config=small)
+            held = uses()
+            assert len(held) == len(keys)
+            for key in keys:
+                await bench.engine.stop(key)
+            for key in keys:
+                await bench.only(key)
+            await bench.shell("exec sleep 60", config=small)
+            assert uses() < held
+            assert len(uses()) == SPARE + 1
+            taken = (await bench.engine.inventory()).total - await bench.engine.free()
+            assert taken == Resources(millicpus=10)
+            await bench.shell("true", key=AttemptKey(run_id="b000000000", attempt=1), config=large)
+            assert len(uses() - held) == 1
+
+    asyncio.run(scenario())
+
+
 def test_if_one_member_cannot_be_started_none_is(
     tmp_path: Path, key: AttemptKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +450,7 @@ def test_tombstones_of_runs_long_over_are_swept_and_those_of_live_ones_stay(tmp_
                 f"{KEY.run_id}.epoch",
                 f"{KEY.run_id}.lock",
                 f"{other.run_id}.epoch",
+                f"{other.run_id}.lock",
             }
             RunLocks(locks).sweep(before=time.time() + 60)
             assert {path.name for path in locks.iterdir()} == {f"{KEY.run_id}.epoch", f"{KEY.run_id}.lock"}

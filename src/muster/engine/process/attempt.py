@@ -18,7 +18,8 @@ import json
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,8 @@ class AttemptDir:
             os.mkdir(self.path)
         for rank in range(len(intent.members) if with_directories else 0):
             os.mkdir(self.replica(rank))
-        self._write("started", asdict(intent))
+        members = [member.__dict__ for member in intent.members]
+        self._write("started", {**intent.__dict__, "members": members})
 
     def intent(self) -> Intent | None:
         """None: nothing was ever started here."""
@@ -126,7 +128,7 @@ class AttemptDir:
         )
 
     def write_stop(self, stop: Stop) -> None:
-        self._write("stop", asdict(stop))
+        self._write("stop", stop.__dict__)
 
     def stop(self) -> Stop | None:
         found = self._read("stop")
@@ -167,7 +169,7 @@ class AttemptDir:
         except OSError:
             shutil.rmtree(self.path, ignore_errors=True)
 
-    def _write(self, name: str, content: dict[str, Any]) -> None:
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
         fd = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             os.write(fd, json.dumps(content).encode())

@@ -72,7 +72,7 @@ class ProcessEngine:
         return await self._placement.free()
 
     async def check(self, rendered: Rendered) -> None:
-        check_macros(rendered.manifest)
+        check_macros(rendered.macros)
         short = rendered.resources.short_of(self._inventory.total)
         if short:
             raise ImpossibleRequest(
@@ -132,7 +132,7 @@ class ProcessEngine:
                 raise Conflict(
                     f"Attempt {key.attempt} of run {key.run_id} still runs.", hint="Stop it first."
                 )
-            self._remove(key, guard)
+            self._remove(key)
         self._locks.sweep_now_and_then()
 
     async def leftovers(self) -> list[AttemptKey]:
@@ -142,15 +142,13 @@ class ProcessEngine:
         async with self._locks.guard(key.run_id) as guard:
             if guard.is_newest(key.attempt):
                 await self._kill([key], guard)
-            self._remove(key, guard)
+            self._remove(key)
 
-    def _remove(self, key: AttemptKey, guard: Guard) -> None:
+    def _remove(self, key: AttemptKey) -> None:
         attempt = self._watcher.get(key)
         if attempt is not None:
             self._watcher.drop(attempt)
         AttemptDir.of(self._root, key).remove()
-        if guard.is_newest(key.attempt):
-            guard.drop_life()
 
     async def close(self) -> None:
         self._watcher.close()

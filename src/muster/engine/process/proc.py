@@ -150,13 +150,13 @@ def members(
     return result
 
 
-def holders(path: Path) -> list[Process]:
+def holders(path: str) -> list[Process]:
     """The other processes that have this file open. Slow: looks at every descriptor of every process."""
     found: list[Process] = []
     for pid in set(all_pids()) - {os.getpid()}:
         with contextlib.suppress(OSError):
             links = (os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
-            if str(path) in links and (process := read_process(pid)) is not None:
+            if path in links and (process := read_process(pid)) is not None:
                 found.append(process)
     return found
 

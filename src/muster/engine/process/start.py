@@ -63,6 +63,7 @@ class Starter:
         """Start all members, holding `life`, or leave nothing. `ports` are in use by other attempts."""
         replicas: Sequence[Mapping[str, Any]] = rendered.manifest["replicas"]
         per_node = Resources.parse(replicas[0]["resources"])
+        used = frozenset(find_macros(replicas[0]))  # by any: members differ in their rank alone
         grant = await self._placement.take(per_node, nodes=len(replicas))
         lives: list[Live] = []
         members: list[Member] = []
@@ -73,13 +74,13 @@ class Starter:
                 boot=self._boot,
                 at=self._clock().timestamp(),
                 stop_grace=float(rendered.manifest["stop_grace"]),
-                port=_free_port(ports) if _uses(replicas[0], "master_port") else None,
+                port=_free_port(ports) if "master_port" in used else None,
                 members=tuple(members),
             )
-            directory.create(intent, with_directories=_uses(replicas[0], "error_dir"))
+            directory.create(intent, with_directories="error_dir" in used)
             for rank in range(len(replicas)):
                 locks = (life, *grant.fds, *grant.node_fds[rank])
-                filled = self._fill(replicas[rank], place, directory, intent, grant)
+                filled = self._fill(replicas[rank], used, place, directory, intent, grant)
                 lives.append(
                     self._spawn(Owner(key=rendered.key, rank=rank), filled, directory, intent, locks)
                 )
@@ -131,6 +132,7 @@ class Starter:
     def _fill(
         self,
         replica: Mapping[str, Any],
+        used: Collection[str],
         place: Place,
         directory: AttemptDir,
         intent: Intent,
@@ -150,7 +152,7 @@ class Starter:
         env = {**self._env, **fill(replica["env"], values), **place.env}
         env["MUSTER_REPLICA_DIR"] = directory.replica(rank)  # by this its processes are known
         env["PATH"] = os.pathsep.join(filter(None, (path, env.get("PATH", os.defpath))))
-        if _uses(replica, "python") and not shutil.which("python", path=env["PATH"]):
+        if "python" in used and not shutil.which("python", path=env["PATH"]):
             values["python"] = "python3"
         command: list[str] = fill(replica["command"], values)
         return {"command": command, "env": env, "workdir": fill(replica["workdir"], values)}
@@ -172,10 +174,6 @@ def watched(owner: Owner, directory: AttemptDir, intent: Intent, *, node: str) -
         ),
         since=time.monotonic(),
     )
-
-
-def _uses(replica: Mapping[str, Any], macro: str) -> bool:
-    return macro in find_macros([replica["command"], replica["env"], replica["workdir"]])
 
 
 def _undo(lives: Sequence[Live], members: Sequence[Member], directory: AttemptDir) -> None:
