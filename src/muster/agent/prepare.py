@@ -53,15 +53,16 @@ class Preparer:
     def __init__(self, root: Path, client: AsyncClient) -> None:
         self._root = root
         self._client = client
+        self._work, self._outputs = root / "work", root / "outputs"
         self._code = CodeCache(root / "code")
         self._environments = EnvironmentCache(root / "environments")
         self._in_use: dict[AttemptKey, str] = {}  # attempt → environment it runs in, or is about to
 
     def workdir(self, claim: ClaimModel) -> Path:
-        return self._root / "work" / f"{claim.run.id}.{claim.attempt}"
+        return self._work / f"{claim.run.id}.{claim.attempt}"
 
     def _output(self, claim: ClaimModel) -> Path:
-        return self._root / "outputs" / claim.run.id
+        return self._outputs / claim.run.id
 
     async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
         """Everything the attempt needs on this machine."""
@@ -91,7 +92,7 @@ class Preparer:
 
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         """Give back disk space: caches beyond their size, working directories of long ago."""
-        for work in self._root.glob("work/*.*"):
+        for work in self._work.glob("*.*"):
             with suppress(OSError, ValueError):  # gone meanwhile, or not of our making
                 run_id, _, attempt = work.name.rpartition(".")
                 key = AttemptKey(run_id=run_id, attempt=int(attempt))

@@ -178,7 +178,8 @@ class AttemptDir:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = json.loads(Path(self.path, name).read_bytes())
+            with open(f"{self.path}/{name}", "rb") as file:
+                found: dict[str, Any] = json.load(file)
         except (OSError, ValueError):  # a torn one is from a machine that went down: nothing was started
             return None
         return found

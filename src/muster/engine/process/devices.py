@@ -103,12 +103,12 @@ class Placement:
 
     @contextlib.asynccontextmanager
     async def _placing(self) -> AsyncIterator[None]:
-        fd = _open_shared(self._directory / "place.lock")
+        path = f"{self._directory}/place.lock"
+        fd = _open_shared(path)
         try:
             deadline = time.monotonic() + PLACE_WAIT
             while not try_lock(fd):
                 if time.monotonic() >= deadline:
-                    path = self._directory / "place.lock"
                     raise CannotPlace(
                         f"Another agent on this host has been placing a run for {PLACE_WAIT:.0f} seconds.",
                         hint=f"It may be frozen: `fuser {path}` shows it.",
@@ -172,7 +172,7 @@ class Placement:
         raise _no_room(Resources(gpus=count).short_of(Resources(gpus=len(taken))))
 
     def _lock_device(self, device: Device) -> int | None:
-        fd = _open_shared(self._directory / f"gpu-{device.uuid}.lock")
+        fd = _open_shared(f"{self._directory}/gpu-{device.uuid}.lock")
         if try_lock(fd):
             return fd
         os.close(fd)
@@ -184,7 +184,7 @@ def _close(fds: Iterable[int]) -> None:
         os.close(fd)
 
 
-def _open_shared(path: Path) -> int:
+def _open_shared(path: str) -> int:
     """A lock file any user may lock: reading it is enough for that."""
     while True:
         with contextlib.suppress(FileNotFoundError):

@@ -16,7 +16,7 @@ from typing import Any
 from muster.domain.errors import LocalProblem
 from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.domain.resources import Resources
-from muster.domain.template import fill, find_macros
+from muster.domain.template import fill
 from muster.engine.launcher import launcher_path
 from muster.engine.port import Place, Rendered
 from muster.engine.process import proc
@@ -37,6 +37,7 @@ _FOREIGN = frozenset(
 )
 
 
+_LAUNCHER = str(launcher_path())
 UNDO_WAIT = 1.0  #: seconds for killed members to be gone
 
 
@@ -63,7 +64,6 @@ class Starter:
         """Start all members, holding `life`, or leave nothing. `ports` are in use by other attempts."""
         replicas: Sequence[Mapping[str, Any]] = rendered.manifest["replicas"]
         per_node = Resources.parse(replicas[0]["resources"])
-        used = frozenset(find_macros(replicas[0]))  # by any: members differ in their rank alone
         grant = await self._placement.take(per_node, nodes=len(replicas))
         lives: list[Live] = []
         members: list[Member] = []
@@ -74,13 +74,13 @@ class Starter:
                 boot=self._boot,
                 at=self._clock().timestamp(),
                 stop_grace=float(rendered.manifest["stop_grace"]),
-                port=_free_port(ports) if "master_port" in used else None,
+                port=_free_port(ports) if "master_port" in rendered.macros else None,
                 members=tuple(members),
             )
-            directory.create(intent, with_directories="error_dir" in used)
+            directory.create(intent, with_directories="error_dir" in rendered.macros)
             for rank in range(len(replicas)):
                 locks = (life, *grant.fds, *grant.node_fds[rank])
-                filled = self._fill(replicas[rank], used, place, directory, intent, grant)
+                filled = self._fill(replicas[rank], place, directory, intent, grant)
                 lives.append(
                     self._spawn(Owner(key=rendered.key, rank=rank), filled, directory, intent, locks)
                 )
@@ -132,7 +132,6 @@ class Starter:
     def _fill(
         self,
         replica: Mapping[str, Any],
-        used: Collection[str],
         place: Place,
         directory: AttemptDir,
         intent: Intent,
@@ -143,7 +142,7 @@ class Starter:
             "workdir": str(place.workdir),
             "output_dir": str(place.output_dir),
             "error_dir": directory.replica(rank),
-            "launcher": str(launcher_path()),
+            "launcher": _LAUNCHER,
             "master_port": str(intent.port),
             "devices": ",".join(cuda_name(device) for device in grant.devices[rank]),
             "python": "python",
@@ -152,7 +151,9 @@ class Starter:
         env = {**self._env, **fill(replica["env"], values), **place.env}
         env["MUSTER_REPLICA_DIR"] = directory.replica(rank)  # by this its processes are known
         env["PATH"] = os.pathsep.join(filter(None, (path, env.get("PATH", os.defpath))))
-        if "python" in used and not shutil.which("python", path=env["PATH"]):
+        if any("${python}" in word for word in replica["command"]) and not shutil.which(
+            "python", path=env["PATH"]
+        ):
             values["python"] = "python3"
         command: list[str] = fill(replica["command"], values)
         return {"command": command, "env": env, "workdir": fill(replica["workdir"], values)}
