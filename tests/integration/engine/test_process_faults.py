@@ -25,8 +25,9 @@ from muster.domain.training import Training
 from muster.engine.process import proc, start
 from muster.engine.process.devices import SPARE
 from muster.engine.process.engine import ProcessEngine
-from muster.engine.process.lock import RunLocks
+from muster.engine.process.lock import RunLocks, try_lock
 from muster.engine.process.render import render
+from muster.engine.process.spare import Spares
 from muster.engine.process.spawn import spawn
 
 #: Starts one attempt, says so, and waits to be killed.
@@ -222,6 +223,75 @@ def test_a_shim_killed_while_no_agent_lived_is_lost_and_its_command_ended(tmp_pa
     asyncio.run(scenario())
 
 
+# a directory is used again
+
+
+def test_a_run_in_a_directory_used_before_sees_nothing_of_the_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first, second = (AttemptKey(run_id=f"{name}123456789", attempt=1) for name in "ab")
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("echo a long line of the first; exit 3", key=first)
+            assert (await bench.only(first)).exit_code == 3
+            inode = bench.engine.log_path(first, 0).stat().st_ino
+            await bench.engine.clean(first)
+            assert await bench.engine.leftovers() == []
+            await bench.shell("echo up; exec sleep 60", key=second)
+            await bench.says(b"up", second)
+            assert bench.engine.log_path(second, 0).stat().st_ino == inode
+            await bench.engine.stop(second)
+            replica = await bench.only(second)
+            assert (replica.state, replica.log_bytes) == (ReplicaState.STOPPED, 3)
+            assert bench.log(second) == b"up\n"
+
+    asyncio.run(scenario())
+
+
+def test_a_directory_taken_by_an_agent_that_died_at_once_says_that_nothing_was_started(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        other = AttemptKey(run_id="other12345", attempt=1)
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("true", key=other)
+            await bench.only(other)
+            await bench.engine.clean(other)
+            assert Spares(tmp_path / "engine").take(str(tmp_path / f"engine/runs/{KEY.run_id}.1"))
+            assert not await bench.engine.adopt(KEY, 2)
+            await bench.shell("echo once", epoch=2)
+            assert (await bench.only()).state is ReplicaState.SUCCEEDED
+            assert bench.log() == b"once\n"
+
+    asyncio.run(scenario())
+
+
+def test_an_exit_status_that_is_not_the_runs_own_is_not_believed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kill_an_agent_that_started(tmp_path, "exit 4")
+        record = tmp_path / f"engine/runs/{KEY.run_id}.1/r0.exit"
+        async with bench_in(tmp_path) as bench:
+            own = await bench.until(lambda: record.exists() and record.read_text(), "its end")
+            assert own == f"4 {record.with_suffix('')}\n"
+            record.write_text(f"0 {tmp_path}/engine/runs/other12345.1/r0\n")
+            assert await bench.engine.adopt(KEY, 2)
+            assert (await bench.only()).state is ReplicaState.LOST
+
+    asyncio.run(scenario())
+
+
+def test_a_directory_into_which_somebody_may_still_write_is_not_used_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("true")
+            await bench.only()
+            life = os.open(tmp_path / f"engine/locks/{KEY.run_id}.lock", os.O_RDWR)
+            assert try_lock(life)
+            await bench.engine.clean(KEY)
+            os.close(life)
+            assert os.listdir(tmp_path / "engine/spare") == []
+
+    asyncio.run(scenario())
+
+
 # what a command leaves behind
 
 DETACH = 'import subprocess; subprocess.Popen(["sleep", "60"], start_new_session=True)'
@@ -404,6 +474,7 @@ def test_a_command_larger_than_the_kernel_takes_is_refused(tmp_path: Path) -> No
 def test_a_root_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with bench_in(tmp_path) as bench:
+            (tmp_path / "engine" / "runs").rmdir()
             (tmp_path / "engine" / "runs").write_text("in the way")
             with pytest.raises(LocalProblem):
                 await bench.shell("true")

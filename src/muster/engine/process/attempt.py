@@ -4,11 +4,10 @@
   started        the intent, written before the first process is: what a later agent needs to know
   stop           why the members are being ended, written before the first signal
   r<rank>.log    the output, byte for byte, appended by the processes themselves
-  r<rank>.exit   the command's exit status, written by the shim
+  r<rank>.exit   the command's exit status and whose it is, written by the shim
   r<rank>/       error.json and what else the launcher leaves about a failure; made only for a launcher
 
-One directory and three files for a plain run: to make and to remove them is most of what the file system
-has to do for it.
+One directory and three files for a plain run, which are used again for others (see `spare`).
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from typing import Any
 
 from muster.domain.errors import BadName
 from muster.domain.observation import AttemptKey
+from muster.engine.process.spare import Spares
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
@@ -95,17 +95,15 @@ class AttemptDir:
         earlier = (replace(key, attempt=attempt) for attempt in range(1, key.attempt))
         return [other for other in earlier if os.path.isdir(cls.of(root, other).path)]
 
-    def create(self, intent: Intent, *, with_directories: bool) -> None:
+    def create(self, intent: Intent, spares: Spares, *, with_directories: bool) -> None:
         """Write the intent; anything older in the way goes. A launcher needs a directory a replica."""
-        try:
-            os.mkdir(self.path)
-        except FileNotFoundError:
-            os.makedirs(self.path)
-        except FileExistsError:
+        if os.path.exists(self.path):
             shutil.rmtree(self.path)
-            os.mkdir(self.path)
-        for rank in range(len(intent.members) if with_directories else 0):
-            os.mkdir(self.replica(rank))
+        if with_directories:
+            for rank in range(len(intent.members)):
+                os.makedirs(self.replica(rank))
+        elif len(intent.members) > 1 or not spares.take(self.path):
+            os.makedirs(self.path)
         members = [member.__dict__ for member in intent.members]
         self._write("started", {**intent.__dict__, "members": members})
 
@@ -139,8 +137,9 @@ class AttemptDir:
     def exit_status(self, rank: int) -> int | None:
         """As sh says it; None: the shim did not live to write it."""
         with contextlib.suppress(OSError), open(f"{self.replica(rank)}.exit", "rb", buffering=0) as file:
-            content = file.read(16)
-            return int(content) if content.endswith(b"\n") else None
+            status, _, whose = file.read(4096 + 16).partition(b" ")
+            if whose == os.fsencode(f"{self.replica(rank)}\n"):
+                return int(status)
         return None
 
     def ended_at(self, rank: int) -> datetime | None:

@@ -25,6 +25,7 @@ from muster.engine.process.live import Live
 from muster.engine.process.lock import Claim, Guard, RunLocks
 from muster.engine.process.proc import Owner, Process
 from muster.engine.process.render import check_macros
+from muster.engine.process.spare import Spares
 from muster.engine.process.start import Starter, watched
 from muster.engine.process.usage import UsageMeter
 from muster.engine.process.watch import Watched, Watcher
@@ -58,8 +59,13 @@ class ProcessEngine:
             devices=self._inventory.devices,
             ids=ids,
         )
+        self._spares = Spares(self._root)
         self._starter = Starter(
-            host=self._inventory.host, environ=environ, placement=self._placement, clock=clock
+            host=self._inventory.host,
+            environ=environ,
+            placement=self._placement,
+            spares=self._spares,
+            clock=clock,
         )
         self._meter = UsageMeter(self._inventory.devices)
         self._seen: asyncio.Queue[Observation | None] = asyncio.Queue()
@@ -132,7 +138,7 @@ class ProcessEngine:
                 raise Conflict(
                     f"Attempt {key.attempt} of run {key.run_id} still runs.", hint="Stop it first."
                 )
-            self._remove(key)
+            self._remove(key, guard)
         self._locks.sweep_now_and_then()
 
     async def leftovers(self) -> list[AttemptKey]:
@@ -142,13 +148,15 @@ class ProcessEngine:
         async with self._locks.guard(key.run_id) as guard:
             if guard.is_newest(key.attempt):
                 await self._kill([key], guard)
-            self._remove(key)
+            self._remove(key, guard)
 
-    def _remove(self, key: AttemptKey) -> None:
+    def _remove(self, key: AttemptKey, guard: Guard) -> None:
         attempt = self._watcher.get(key)
         if attempt is not None:
             self._watcher.drop(attempt)
-        AttemptDir.of(self._root, key).remove()
+        directory = AttemptDir.of(self._root, key)
+        if guard.has_life() or not self._spares.keep(directory.path):  # a process may still write there
+            directory.remove()
 
     async def close(self) -> None:
         self._watcher.close()

@@ -4,8 +4,9 @@
 #
 # By REPLICA, its first argument, a later agent finds this shim among all processes.
 #
-# REPLICA.exit  the command's status as sh knows it (128 + n for signal n) and a newline. Nobody reads it
-#               before this shim is gone, so a record that is whole ends in a newline and needs no rename.
+# REPLICA.exit  the command's status as sh knows it (128 + n for signal n), REPLICA and a newline. Nobody
+#               reads it before this shim is gone, so it needs no rename; one that is cut short, or another
+#               replica's that a machine going down brought back, does not end in REPLICA and a newline.
 #
 # Only builtins are used: no process is forked but the command itself. The command runs in the foreground,
 # as an asynchronous one would have SIGINT ignored. Traps are caught, not ignored: the command gets the
@@ -21,5 +22,5 @@ if [ -n "$cgroup" ]; then echo $$ >"$cgroup/cgroup.procs"; fi
   exec "$@"
 )
 status=$?
-echo "$status" >"$replica.exit"
+printf '%s %s\n' "$status" "$replica" >"$replica.exit"
 exit "$status"

@@ -26,6 +26,7 @@ from muster.engine.process.devices import Grant, Placement
 from muster.engine.process.inventory import cuda_name
 from muster.engine.process.live import Live, kill_processes, reap
 from muster.engine.process.proc import Owner
+from muster.engine.process.spare import Spares
 from muster.engine.process.spawn import spawn
 
 # Of the agent's own environment a run gets all but what would speak for the agent (its keys and settings)
@@ -45,10 +46,17 @@ class Starter:
     """Starts attempts on this host."""
 
     def __init__(
-        self, *, host: str, environ: Mapping[str, str], placement: Placement, clock: Callable[[], datetime]
+        self,
+        *,
+        host: str,
+        environ: Mapping[str, str],
+        placement: Placement,
+        spares: Spares,
+        clock: Callable[[], datetime],
     ) -> None:
         self._host = host
         self._placement = placement
+        self._spares = spares
         self._clock = clock
         self._boot = proc.boot_id()
         self._groups = MemoryGroups()
@@ -77,7 +85,7 @@ class Starter:
                 port=_free_port(ports) if "master_port" in rendered.macros else None,
                 members=tuple(members),
             )
-            directory.create(intent, with_directories="error_dir" in rendered.macros)
+            directory.create(intent, self._spares, with_directories="error_dir" in rendered.macros)
             for rank in range(len(replicas)):
                 locks = (life, *grant.fds, *grant.node_fds[rank])
                 filled = self._fill(replicas[rank], place, directory, intent, grant)
