@@ -71,7 +71,7 @@ def run(plan: Plan) -> list[Row]:
             },
         )
     return [
-        delays.alone("print → in the follower's hands, median", "delay"),
+        delays.alone("print → in the follower's hands, median", "delay", bar=Bar(sense="≤", limit=100)),
         rates.alone(
             f"{lines:,} lines of one run at once, followed",
             "lines",

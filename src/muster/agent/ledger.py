@@ -24,10 +24,10 @@ class InHand:
     shipped: dict[int, int] = field(default_factory=dict)  #: rank → bytes of log the server has
     driver: asyncio.Task[None] | None = None  #: prepares and submits it
     finisher: asyncio.Task[None] | None = None  #: sees its end through
+    key: AttemptKey = field(init=False)
 
-    @property
-    def key(self) -> AttemptKey:
-        return self.claim.key
+    def __post_init__(self) -> None:
+        self.key = self.claim.key
 
     @property
     def members(self) -> int:

@@ -54,30 +54,31 @@ class Preparer:
     def __init__(self, root: Path, client: AsyncClient) -> None:
         self._root = root
         self._client = client
+        self._work, self._outputs = root / "work", root / "outputs"
         self._code = CodeCache(root / "code")
         self._environments = EnvironmentCache(root / "environments")
         self._in_use: dict[AttemptKey, str] = {}  # attempt → environment it runs in, or is about to
 
     def _workdir(self, key: AttemptKey) -> Path:
-        return self._root / "work" / key.run_id / str(key.attempt)
+        return self._work / f"{key.run_id}.{key.attempt}"
 
     def _worked_on(self) -> list[AttemptKey]:
         """Every attempt that has a working directory."""
+        parts = (name.rpartition(".") for name in _names(self._work))
         return [
             AttemptKey(run_id=run_id, attempt=int(attempt))
-            for run_id in _names(self._root / "work")
-            for attempt in _names(self._root / "work" / run_id)
-            if attempt.isdigit()
+            for run_id, _, attempt in parts
+            if run_id and attempt.isdecimal()
         ]
 
     async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
         """Everything the attempt needs on this machine."""
         workdir = self._workdir(claim.key)
-        output = self._root / "outputs" / claim.run.id
+        output = self._outputs / claim.run.id
         if claim.adopt and workdir.exists():  # half-made by an agent that died
             await asyncio.to_thread(shutil.rmtree, workdir, ignore_errors=True)
-        workdir.mkdir(parents=True, exist_ok=True)
-        output.mkdir(parents=True, exist_ok=True)
+        for folder in (workdir, output):
+            folder.mkdir(parents=True, exist_ok=True)
         bin_dirs: tuple[Path, ...] = ()
         env: dict[str, str] = {"MUSTER_URL": self._client.url, "MUSTER_API_KEY": claim.token}
         if claim.run.snapshot is not None:
@@ -92,8 +93,7 @@ class Preparer:
     def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
         """Remove directories in which the run left nothing. Another attempt may use `outputs` already."""
         self._in_use.pop(key, None)
-        work = self._workdir(key)
-        for empty in (work, work.parent, self._root / "outputs" / key.run_id)[: 3 if outputs else 2]:
+        for empty in (self._workdir(key), self._outputs / key.run_id)[: 2 if outputs else 1]:
             with suppress(OSError):  # something is in it: it stays
                 empty.rmdir()
 

@@ -24,6 +24,7 @@ from muster.wire.agents import FactModel, ReportBatch, ReportModel, fact_to_wire
 
 log = structlog.get_logger()
 BATCH = 2000
+GATHER = 0.01  #: seconds from one request to the next: what comes in between goes together
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  #: seconds between tries while the server does not answer
 TRY_AGAIN = (ServerUnreachable, Unavailable, NotSignedIn)
 
@@ -69,8 +70,12 @@ class Reporter:
             await future
 
     async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
             await self._news.wait()
+            await asyncio.sleep(due - loop.time())
+            due = loop.time() + GATHER
             batch = [self._waiting[i] for i in range(min(BATCH, len(self._waiting)))]
             await self._send(batch)
             for _ in batch:

@@ -43,19 +43,21 @@ class Shipper:
         self._ledger = ledger
         self._incarnation = incarnation
         self._on_refused = on_refused
-        self._wake = asyncio.Event()
+        self._begun = asyncio.Event()  #: something may write to a log
+        self._awaited = asyncio.Event()  #: somebody waits for the rest of one
         self._passed = asyncio.Condition()
         self.agent_id = ""
 
     def wake(self) -> None:
         """There is, or soon will be, something to send."""
-        self._wake.set()
+        self._begun.set()
 
     async def finish(self, item: InHand) -> None:
-        """Until the server has every byte of the attempt's logs."""
+        """Until the server has every byte of the attempt's logs. They are not left to the next look."""
         async with self._passed:
             while not self._all_sent(item):
-                self._wake.set()
+                self._begun.set()
+                self._awaited.set()
                 await self._passed.wait()
 
     async def run(self) -> None:
@@ -66,11 +68,12 @@ class Shipper:
             if sent:
                 continue
             if not any(item.submitted for item in self._ledger.items()):
-                await self._wake.wait()
+                self._begun.clear()
+                await self._begun.wait()
             else:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), LOOK_EVERY)
-            self._wake.clear()
+                    await asyncio.wait_for(self._awaited.wait(), LOOK_EVERY)
+            self._awaited.clear()
 
     def _all_sent(self, item: InHand) -> bool:
         return all(

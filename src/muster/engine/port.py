@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from muster.domain.observation import AttemptKey, Observation
 from muster.domain.resources import Resources
+from muster.domain.template import find_macros
 from muster.domain.training import Training
 
 
@@ -44,6 +46,11 @@ class Rendered:
     manifest: Mapping[str, Any]
     replicas: int
     resources: Resources  #: of the whole attempt, all nodes together
+
+    @cached_property
+    def macros(self) -> frozenset[str]:
+        """The names of the macros still in it; asked more than once on the way to a start."""
+        return frozenset(find_macros(self.manifest))
 
 
 @dataclass(frozen=True, kw_only=True)

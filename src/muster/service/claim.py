@@ -28,7 +28,7 @@ from muster.domain.resources import Resources
 from muster.domain.run import LEASE_TTL, EventType, Run, RunHead, RunState
 from muster.domain.schedule import Candidate, Capacity, pick
 from muster.service.journal import Entry, write
-from muster.store import agents, attempts, queues, runs
+from muster.store import agents, attempts, runs
 from muster.store.database import Tx
 
 LOOK_AHEAD = 64  #: waiting runs of a queue looked at for one that fits
@@ -115,27 +115,30 @@ def assign(
     died meanwhile must not live on through the request it left.
     """
     heard = heard or now
-    agent = checked_agent(agents.hold(tx.conn, agent_id), actor, agent_id, incarnation)
+    known, serving = agents.hold_serving(tx.conn, agent_id)
+    agent = checked_agent(known, actor, agent_id, incarnation)
     if agent.left_at is not None:  # its last request was still waiting when it said good-bye
         return Assignment()
-    if heard - agent.seen_at > TOUCH_EVERY or agent.free != free:
+    if abs(heard - agent.seen_at) > TOUCH_EVERY or agent.free != free:
         agents.touch(tx.conn, agent.id, at=heard, free=free)
     living = runs.hold_live_of_agent(tx.conn, agent.id)
     if any(_is_due(head, heard) for head, _ in living):
         runs.extend_leases(tx.conn, agent.id, until=heard + LEASE_TTL)
     books = _balance(tx, agent, [head for head, _ in living], held)
     entries = [_taken_back(agent, head, now) for head in books.reclaim]
-    adopted = _orphans(tx, agent, now, entries)
+    adopted = _adopt(tx, agent, runs.hold_orphans(tx.conn, agent.locality), now, entries)
     write(tx, entries)
     taken = runs.find_many(tx.conn, [*(head.id for head in books.reclaim), *adopted])
     resent = runs.find_many(tx.conn, [head.id for head in books.resend])
     unheard = [*resent.values(), *(taken[run_id] for run_id in adopted)]
     given = [needs for _, needs in living] + [run.spec.resources for run in taken.values()]
     capacity = _room(agent, books, unheard, given, slots=slots, free=free)
-    claimed = _claim_waiting(tx, agent, capacity, now) if capacity.slots > 0 and not draining else []
-    known = attempts.find_many(tx.conn, [_key(run) for run in unheard])
+    claimed: list[Run] = []
+    if capacity.slots > 0 and serving and not draining:
+        claimed = _claim_waiting(tx, agent, serving, capacity, now)
+    tries = attempts.find_many(tx.conn, [_key(run) for run in unheard])
     claims = [
-        Claim(run=run, queue=run.queue, adopt=True, report_seq=known[_key(run)].report_seq) for run in unheard
+        Claim(run=run, queue=run.queue, adopt=True, report_seq=tries[_key(run)].report_seq) for run in unheard
     ]
     claims += [Claim(run=run, queue=run.queue, adopt=False) for run in claimed]
     return Assignment(claims=tuple(claims), stops=tuple(books.stops), drops=tuple(books.drops))
@@ -214,9 +217,10 @@ def _taken_back(agent: Agent, head: RunHead, now: datetime) -> Entry:
     return entry
 
 
-def _orphans(tx: Tx, agent: Agent, now: datetime, entries: list[Entry]) -> list[str]:
+def _adopt(
+    tx: Tx, agent: Agent, orphans: Sequence[RunHead], now: datetime, entries: list[Entry]
+) -> list[str]:
     """Take over runs whose agent went silent and whose processes this agent can see."""
-    orphans = runs.orphans(tx.conn, agent.locality)
     if not orphans:
         return []
     known = {entry.head.id for entry in entries}
@@ -237,8 +241,10 @@ def _orphans(tx: Tx, agent: Agent, now: datetime, entries: list[Entry]) -> list[
     return adopted
 
 
-def _claim_waiting(tx: Tx, agent: Agent, capacity: Capacity, now: datetime) -> list[Run]:
-    picked = _picked(tx, agent, capacity)
+def _claim_waiting(
+    tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity, now: datetime
+) -> list[Run]:
+    picked = _first(tx, agent, serving, capacity) or _picked(tx, agent, serving, capacity)
     if not picked:
         return []
     entries = [_claimed(agent, run.head, now) for run in picked]
@@ -247,9 +253,17 @@ def _claim_waiting(tx: Tx, agent: Agent, capacity: Capacity, now: datetime) -> l
     return [replace(run, head=entry.head, claimed_at=now) for run, entry in zip(picked, entries, strict=True)]
 
 
-def _picked(tx: Tx, agent: Agent, capacity: Capacity) -> list[Run]:
+def _first(tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity) -> list[Run]:
+    """Mostly an agent has one queue and the first that wait there fit; then one look is enough."""
+    if len(serving) > 1:
+        return []
+    found = runs.take_first(tx.conn, serving[0], room=agent.total, limit=capacity.slots)
+    candidates = [Candidate(run_id=run.id, needs=run.spec.resources) for run in found]
+    return found if len(pick(candidates, capacity)) == len(found) else []
+
+
+def _picked(tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity) -> list[Run]:
     """The runs to be handed out, in order. What another server is just handing out is passed over."""
-    serving = queues.open_of_agent(tx.conn, agent.id)
     passed: set[str] = set()
     while True:
         chosen = _choose(tx, agent, serving, capacity, passed)
@@ -262,20 +276,13 @@ def _picked(tx: Tx, agent: Agent, capacity: Capacity) -> list[Run]:
 def _choose(
     tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity, passed: Collection[str]
 ) -> list[str]:
-    """Mostly the first ones fit. Only if they do not, it is worth looking further."""
-    chosen: list[str] = []
-    for limit in (capacity.slots, max(LOOK_AHEAD, 2 * capacity.slots)):
-        candidates: list[Candidate] = []
-        short = True
-        for queue_id in serving:
-            found = runs.waiting(tx.conn, queue_id, room=agent.total, limit=limit + len(passed))
-            short = short and len(found) < limit + len(passed)
-            candidates += [candidate for candidate in found if candidate.run_id not in passed]
-        candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
-        chosen = pick(candidates, capacity)
-        if short or len(chosen) == capacity.slots:
-            break
-    return chosen
+    limit = max(LOOK_AHEAD, 2 * capacity.slots) + len(passed)
+    candidates: list[Candidate] = []
+    for queue_id in serving:
+        candidates += runs.waiting(tx.conn, queue_id, room=agent.total, limit=limit)
+    candidates = [candidate for candidate in candidates if candidate.run_id not in passed]
+    candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
+    return pick(candidates, capacity)
 
 
 def _claimed(agent: Agent, head: RunHead, now: datetime) -> Entry:

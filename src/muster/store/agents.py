@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, null, select, update
 
 from muster.domain.agent import Agent
 from muster.domain.resources import Resources
 from muster.store.bulk import change_many
-from muster.store.schema import AnyRow, agent_queues, agents
+from muster.store.schema import AnyRow, agent_queues, agents, queues
 
 
 def save(conn: Connection, agent: Agent, queue_ids: Sequence[str]) -> None:
@@ -54,6 +54,27 @@ def hold(conn: Connection, agent_id: str) -> Agent | None:
     """`find`, to be changed in this transaction: nothing else is done for this agent meanwhile."""
     row = conn.execute(_by_id_locked, {"id": agent_id}).one_or_none()
     return _agent(row) if row else None
+
+
+_serving = (
+    select(func.aggregate_strings(queues.c.id, ","))
+    .join_from(agent_queues, queues, agent_queues.c.queue_id == queues.c.id)
+    .where(agent_queues.c.agent_id == agents.c.id, queues.c.paused_at.is_(null()))
+    .scalar_subquery()
+)
+_by_id_serving = (
+    select(agents, _serving.label("serving"))
+    .where(agents.c.id == bindparam("id"))
+    .with_for_update(key_share=True)
+)
+
+
+def hold_serving(conn: Connection, agent_id: str) -> tuple[Agent | None, list[str]]:
+    """`hold`, with the ids of its queues that are not paused."""
+    row = conn.execute(_by_id_serving, {"id": agent_id}).one_or_none()
+    if row is None:
+        return None, []
+    return _agent(row), row.serving.split(",") if row.serving else []
 
 
 def find_by_name(conn: Connection, entity: str, name: str) -> Agent | None:

@@ -62,6 +62,8 @@ _replicas_of_runs = select(replicas).where(replicas.c.run_id.in_(bindparam("run_
 
 def find_many(conn: Connection, keys: Iterable[AttemptKey]) -> dict[AttemptKey, Attempt]:
     wanted = set(keys)
+    if not wanted:
+        return {}
     rows = conn.execute(_of_runs, {"run_ids": [*{key.run_id for key in wanted}]})
     found = {AttemptKey(run_id=row.run_id, attempt=row.attempt): row for row in rows}
     return {key: _attempt(row) for key, row in found.items() if key in wanted}
@@ -88,6 +90,8 @@ def _encode(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def replicas_of_many(conn: Connection, keys: Iterable[AttemptKey]) -> dict[AttemptKey, dict[int, Replica]]:
     wanted = set(keys)
+    if not wanted:
+        return {}
     found: dict[AttemptKey, dict[int, Replica]] = {}
     for row in conn.execute(_replicas_of_runs, {"run_ids": [*{key.run_id for key in wanted}]}):
         key = AttemptKey(run_id=row.run_id, attempt=row.attempt)

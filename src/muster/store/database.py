@@ -1,12 +1,14 @@
 """The way to the database: many readers, one writer that commits many small writes at once.
 
 A write is a function of a transaction. Those that wait while the disk is busy are run one after
-another in the same transaction, each behind a savepoint, and committed together: one durable flush
-serves them all, and no caller hears "done" before it is.
+another in the same transaction and committed together: one durable flush serves them all, and no
+caller hears "done" before it is. If one of them fails, which is rare, all are undone and run again,
+each behind a savepoint.
 
 On PostgreSQL other servers write too. A write then locks the rows it is about to decide on (`runs`
-says how), and one that collided with another's all the same is undone and run again: a write must
-therefore change nothing but the database.
+says how), and one that collided with another's all the same is undone and run again.
+
+A write may therefore run more than once: it must change nothing but the database.
 """
 
 from __future__ import annotations
@@ -179,15 +181,40 @@ class Database:
 
     def _settle(self, group: Sequence[_Job]) -> None:
         """Every job of the group has its result or its error, and what has a result is durable."""
+        if len(group) > 1 and self._at_once(group):
+            return
         for job in self._together(group):
             for _ in range(TRIES):
                 job.error = None
                 if not self._together([job], patient=True):
                     break
 
+    def _at_once(self, group: Sequence[_Job]) -> bool:
+        """Run the group in one transaction, in the hope that all goes well. False: nothing was done."""
+        committing = False
+        try:
+            with self._write_engine.connect() as conn:
+                txs = []
+                for job in group:
+                    tx = Tx(conn=conn)
+                    job.result = job.work(tx)
+                    txs.append(tx)
+                self._finish(conn, txs)
+                committing = True
+                self._commit(conn)
+        except BaseException as error:  # noqa: BLE001 - whose it is, the second run tells
+            if not committing:
+                return False
+            for job in group:
+                job.error = _unavailable(error) if isinstance(error, DBAPIError) else error
+            return True
+        for job, tx in zip(group, txs, strict=True):
+            job.topics = tx.topics
+        return True
+
     def _together(self, group: Sequence[_Job], *, patient: bool = False) -> list[_Job]:
-        """Run the group in one transaction. Returns those of which nothing was kept through no fault of
-        their own, each with the error it met: it is worth another try alone."""
+        """Run the group in one transaction, each behind a savepoint. Returns those of which nothing was
+        kept through no fault of their own, each with the error it met: it is worth another try alone."""
         again: list[_Job] = []
         committing = False
         try:
@@ -198,14 +225,8 @@ class Database:
                 if not done:
                     return again
                 self._finish(conn, [tx for _, tx in done])
-                failpoint("commit.before")
                 committing = True
-                try:
-                    conn.commit()
-                except BaseException:
-                    conn.invalidate()  # whatever it has left undone, the next write must not commit it
-                    raise
-                failpoint("commit.after")
+                self._commit(conn)
                 for job, tx in done:
                     job.topics = tx.topics
         except BaseException as error:  # noqa: BLE001 - every waiting caller must hear of it
@@ -217,6 +238,15 @@ class Database:
                     if retry:
                         again.append(job)
         return again
+
+    def _commit(self, conn: Connection) -> None:
+        failpoint("commit.before")
+        try:
+            conn.commit()
+        except BaseException:
+            conn.invalidate()  # whatever it has left undone, the next write must not commit it
+            raise
+        failpoint("commit.after")
 
     def _finish(self, conn: Connection, done: Sequence[Tx]) -> None:
         """What is written last: the events, and word to other servers."""

@@ -35,7 +35,7 @@ _READER = "-c default_transaction_read_only=on -c idle_in_transaction_session_ti
 _COLLISIONS = frozenset({"40001", "40P01", "55P03", "23505", "23503"})
 
 _patience = text("SET LOCAL lock_timeout = '10s'")
-_lock = text("SELECT pg_advisory_xact_lock(:number)")
+_lock = text("SELECT set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(:number)")
 _time = text("SELECT clock_timestamp()")
 _notify = text("SELECT pg_notify(:channel, :payload)")
 
@@ -53,7 +53,6 @@ def make_engine(url: URL, *, read_only: bool, pool_size: int) -> Engine:
 
 def lock(conn: Connection, what: str) -> None:
     """Held until the transaction ends."""
-    be_patient(conn)
     conn.execute(_lock, {"number": zlib.crc32(f"muster:{what}".encode())})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, exists, insert, null, select, update
+from sqlalchemy import Connection, and_, delete, exists, insert, select, update
 
 from muster.domain.queue import Queue
 from muster.store.schema import AnyRow, agent_queues, queue_versions, queues, runs
@@ -78,19 +78,6 @@ def of_agent(conn: Connection, agent_id: str) -> list[Queue]:
     query = _newest.join(agent_queues, agent_queues.c.queue_id == queues.c.id)
     rows = conn.execute(query.where(agent_queues.c.agent_id == agent_id).order_by(queues.c.created_at))
     return [_queue(row) for row in rows]
-
-
-_open_of_agent = (
-    select(queues.c.id)
-    .join(agent_queues, agent_queues.c.queue_id == queues.c.id)
-    .where(agent_queues.c.agent_id == bindparam("agent_id"), queues.c.paused_at.is_(null()))
-    .order_by(queues.c.created_at)
-)
-
-
-def open_of_agent(conn: Connection, agent_id: str) -> list[str]:
-    """The ids of the agent's queues that are not paused."""
-    return list(conn.execute(_open_of_agent, {"agent_id": agent_id}).scalars())
 
 
 def set_paused(conn: Connection, queue_id: str, at: datetime | None) -> None:

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Select,
+    String,
     and_,
     bindparam,
     delete,
@@ -30,6 +32,9 @@ from sqlalchemy import (
     union_all,
     update,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
@@ -81,18 +86,24 @@ _heads_locked = _heads.order_by(runs.c.id).with_for_update(key_share=True)
 # Written as the partial indexes are, not bound: only then is it plain that they hold all such runs.
 _is_waiting = runs.c.state == literal_column("'queued'")
 _is_leased = runs.c.lease_expires_at.is_not(null())
+_fits = (
+    runs.c.millicpus <= bindparam("millicpus"),
+    runs.c.memory <= bindparam("memory"),
+    runs.c.gpus <= bindparam("gpus"),
+)
 # Claim: the next runs of one queue that a machine of this size could ever run, in order, from an index
 # that holds only waiting ones. Without the size, runs too big for it would hide those behind them.
 waiting_in_order = (
     select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.rank, runs.c.seq)
-    .where(runs.c.queue_id == bindparam("queue_id"), _is_waiting)
-    .where(
-        runs.c.millicpus <= bindparam("millicpus"),
-        runs.c.memory <= bindparam("memory"),
-        runs.c.gpus <= bindparam("gpus"),
-    )
+    .where(runs.c.queue_id == bindparam("queue_id"), _is_waiting, *_fits)
     .order_by(runs.c.rank, runs.c.seq)
     .limit(bindparam("limit"))
+)
+_first_waiting = (
+    _select_run.where(runs.c.queue_id == bindparam("queue_id"), _is_waiting, *_fits)
+    .order_by(runs.c.rank, runs.c.seq)
+    .limit(bindparam("limit"))
+    .with_for_update(key_share=True, skip_locked=True, of=runs)
 )
 _still_waiting = (
     _select_run.where(runs.c.id.in_(bindparam("ids", expanding=True)), _is_waiting)
@@ -102,7 +113,13 @@ _still_waiting = (
 _live_of_agent = select(*_HEAD, runs.c.millicpus, runs.c.memory, runs.c.gpus).where(
     runs.c.agent_id == bindparam("agent_id"), _is_leased
 )
-_live_of_agent_locked = _live_of_agent.order_by(runs.c.id).with_for_update(key_share=True)
+_live_of_agent_locked = _live_of_agent.with_for_update(key_share=True)
+# Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
+_orphans = (
+    select(*_HEAD)
+    .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.locality == bindparam("locality"))
+    .with_for_update(key_share=True, skip_locked=True)
+)
 _extend_leases = (
     update(runs)
     .where(runs.c.agent_id == bindparam("of_agent"), _is_leased)
@@ -131,12 +148,6 @@ expired_leases = (
 forsaken_orphans = (
     select(*_HEAD, runs.c.locality)
     .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.lease_expires_at < bindparam("before"))
-    .with_for_update(key_share=True, skip_locked=True)
-)
-# Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
-orphans_of_locality = (
-    select(*_HEAD)
-    .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.locality == bindparam("locality"))
     .with_for_update(key_share=True, skip_locked=True)
 )
 
@@ -191,6 +202,12 @@ def hold(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
     return {row.id: _head(row) for row in conn.execute(_heads_locked, {"ids": list(run_ids)})}
 
 
+def take_first(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Run]:
+    """The next runs of a queue, in order, to be changed."""
+    rows = conn.execute(_first_waiting, {"queue_id": queue_id, "limit": limit, **room.__dict__})
+    return [_run(row) for row in rows]
+
+
 def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
     """Those of these runs that still wait and that no other server is just handing out, to be changed."""
     return {row.id: _run(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)})}
@@ -217,6 +234,11 @@ class Filter:
         """May leave few runs of many, and has an index within an entity to find them."""
         return bool(self.project or self.author or self.states)
 
+    @property
+    def mixed(self) -> bool:
+        """No index of its own leads to these runs: they are sifted in the one that has everything."""
+        return bool(self.text) or sum(map(bool, (self.project, self.author, self.states, self.queue_id))) > 1
+
 
 def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
     """Newest first, each with its cursor."""
@@ -229,13 +251,14 @@ def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) ->
 
 def page_statement(narrow: Filter, *, before: int | None, limit: int) -> Select[Any]:
     """For several entities or states, the newest of each are looked up and merged: asked for all of
-    them at once, the database would read and sort everything they have."""
+    them at once, the database would read and sort everything they have. Whole rows are read last, and
+    only those of the page."""
     branches = [
         replace(narrow, entities=one, states=state)
         for one in _each(narrow.entities, otherwise=None)
         for state in _each(narrow.states, otherwise=())
     ]
-    if not 1 < len(branches) <= _MAX_BRANCHES:
+    if len(branches) > _MAX_BRANCHES or (len(branches) == 1 and not narrow.mixed):
         return _newest(_narrowed(_select_run, narrow), before, limit)
     parts = [_newest(_narrowed(select(runs.c.seq), branch), before, limit).subquery() for branch in branches]
     seqs = union_all(*(select(part.c.seq) for part in parts))
@@ -258,20 +281,62 @@ def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
         entity = runs.c.entity
         one = len(narrow.entities) == 1
         query = query.where(entity == narrow.entities[0] if one else entity.in_(narrow.entities))
+    of = sifted if narrow.mixed else _indexed
     if narrow.project is not None:
-        query = query.where(runs.c.project == narrow.project)
+        query = query.where(of(runs.c.project) == narrow.project)
     if narrow.queue_id is not None:
-        query = query.where(runs.c.queue_id == narrow.queue_id)
+        query = query.where(of(runs.c.queue_id) == narrow.queue_id)
     if narrow.author is not None:
-        query = query.where(runs.c.author == narrow.author)
+        query = query.where(of(runs.c.author) == narrow.author)
     if narrow.states:
-        query = query.where(runs.c.state.in_([state.value for state in narrow.states]))
+        query = query.where(of(runs.c.state).in_([state.value for state in narrow.states]))
     if narrow.text:
         pattern = narrow.text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
         query = query.where(
-            or_(runs.c.name.ilike(f"%{pattern}%", escape="\\"), runs.c.id.like(f"{pattern}%", escape="\\"))
+            or_(
+                contains(sifted(runs.c.name), f"%{pattern}%"),
+                contains(sifted(runs.c.id), f"{pattern}%"),
+            )
         )
     return query
+
+
+class contains(FunctionElement[bool]):  # noqa: N801 - it is used as a function
+    """Does a text match a pattern, whatever the case of its letters?"""
+
+    inherit_cache = True
+
+
+@compiles(contains)
+def _contains(element: contains, compiler: SQLCompiler, **given: Any) -> str:
+    column, pattern = element.clauses
+    return f"{compiler.process(column, **given)} LIKE {compiler.process(pattern, **given)} ESCAPE '\\'"
+
+
+@compiles(contains, "postgresql")
+def _contains_on_postgresql(element: contains, compiler: SQLCompiler, **given: Any) -> str:
+    return _contains(element, compiler, **given).replace(" LIKE ", " ILIKE ", 1)
+
+
+class sifted(FunctionElement[str]):  # noqa: N801
+    """A column, but SQLite looks for no index of it. (PostgreSQL knows better than we which one to use.)"""
+
+    inherit_cache = True
+    type = String()
+
+
+@compiles(sifted)
+def _plain(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
+    return compiler.process(next(iter(element.clauses)), **given)
+
+
+@compiles(sifted, "sqlite")
+def _with_a_plus(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
+    return f"+{_plain(element, compiler, **given)}"
+
+
+def _indexed(column: ColumnElement[str]) -> ColumnElement[str]:
+    return column
 
 
 def waiting(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Candidate]:
@@ -318,6 +383,11 @@ def hold_live_of_agent(conn: Connection, agent_id: str) -> list[tuple[RunHead, R
     ]
 
 
+def hold_orphans(conn: Connection, locality: str) -> list[RunHead]:
+    """Live runs of a place that no agent speaks for, to be changed in this transaction."""
+    return [_head(row) for row in conn.execute(_orphans, {"locality": locality})]
+
+
 def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
     rows = conn.execute(expired_leases, {"before": before, "limit": limit})
     return [(_head(row), row.locality) for row in rows]
@@ -326,10 +396,6 @@ def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[Run
 def forsaken(conn: Connection, *, before: datetime) -> list[tuple[RunHead, str | None]]:
     rows = conn.execute(forsaken_orphans, {"before": before})
     return [(_head(row), row.locality) for row in rows]
-
-
-def orphans(conn: Connection, locality: str) -> list[RunHead]:
-    return [_head(row) for row in conn.execute(orphans_of_locality, {"locality": locality})]
 
 
 def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:

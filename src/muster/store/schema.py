@@ -190,7 +190,9 @@ runs = Table(
     Column("started_at", Instant),
     Column("ended_at", Instant),
     Column("last_event", Integer, nullable=False),  # number of its newest event
-    Index("ix_runs_entity_seq", "entity", "seq"),
+    # Newest first within an entity; and all that a list may be narrowed by, so that what is rare is found
+    # without a look at the rows themselves.
+    Index("ix_runs_lists", "entity", "seq", "project", "author", "state", "queue_id", "name", "id"),
     Index("ix_runs_project", "entity", "project", "seq"),
     Index("ix_runs_queue_seq", "queue_id", "seq"),
     Index("ix_runs_state_seq", "entity", "state", "seq"),

@@ -22,10 +22,12 @@ from muster.domain.errors import CannotPlace, LocalProblem, MusterError, Overtak
 from muster.domain.observation import AttemptKey, Noted, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.training import Training
-from muster.engine.process import start
+from muster.engine.process import proc, start
+from muster.engine.process.devices import SPARE
 from muster.engine.process.engine import ProcessEngine
-from muster.engine.process.lock import RunLocks
+from muster.engine.process.lock import RunLocks, try_lock
 from muster.engine.process.render import render
+from muster.engine.process.spare import Spares
 from muster.engine.process.spawn import spawn
 
 #: Starts one attempt, says so, and waits to be killed.
@@ -130,7 +132,7 @@ def test_a_run_that_ended_while_no_agent_lived_is_told_as_it_ended(tmp_path: Pat
     async def scenario() -> None:
         kill_an_agent_that_started(tmp_path, "echo done")
         async with bench_in(tmp_path) as bench:
-            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}/1/r0/exit").exists, "its end")
+            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}.1/r0.exit").exists, "its end")
             assert await bench.engine.adopt(KEY, 2)
             replica = await bench.only()
             assert replica.state is ReplicaState.SUCCEEDED
@@ -160,7 +162,7 @@ def test_a_gang_that_lost_a_member_while_no_agent_lived_is_ended(tmp_path: Path)
     async def scenario() -> None:
         kill_an_agent_that_started(tmp_path, '[ "$NODE_RANK" = 0 ] && exec sleep 60; exit 9', nodes=2)
         async with bench_in(tmp_path) as bench:
-            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}/1/r1/exit").exists, "its end")
+            await bench.until((tmp_path / f"engine/runs/{KEY.run_id}.1/r1.exit").exists, "its end")
             assert await bench.engine.adopt(KEY, 2)
             replicas = await bench.ended(members=2)
             assert (replicas[1].state, replicas[1].exit_code) == (ReplicaState.FAILED, 9)
@@ -207,15 +209,85 @@ def test_a_shim_killed_while_no_agent_lived_is_lost_and_its_command_ended(tmp_pa
         kill_an_agent_that_started(tmp_path, "echo up; exec sleep 61")
         async with bench_in(tmp_path) as bench:
             await bench.says(b"up")
-            pid = int((tmp_path / f"engine/runs/{KEY.run_id}/1/r0/pid").read_text().split()[0])
-            command = psutil.Process(pid).children()[0]
-            psutil.Process(pid).kill()
-            await bench.until(lambda: not psutil.pid_exists(pid), "shim gone")
+            mark = str(tmp_path / f"engine/runs/{KEY.run_id}.1/r0")
+            (shim,) = proc.find_shims({mark: proc.Owner(key=KEY, rank=0)}).values()
+            command = psutil.Process(shim.pid).children()[0]
+            psutil.Process(shim.pid).kill()
+            await bench.until(lambda: not psutil.pid_exists(shim.pid), "shim gone")
             assert command.is_running()
             assert await bench.engine.adopt(KEY, 2)
             replica = await bench.only()
             assert replica.state is ReplicaState.LOST
             assert not command.is_running() or command.status() == "zombie"
+
+    asyncio.run(scenario())
+
+
+# a directory is used again
+
+
+def test_a_run_in_a_directory_used_before_sees_nothing_of_the_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first, second = (AttemptKey(run_id=f"{name}123456789", attempt=1) for name in "ab")
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("echo a long line of the first; exit 3", key=first)
+            assert (await bench.only(first)).exit_code == 3
+            inode = bench.engine.log_path(first, 0).stat().st_ino
+            await bench.engine.clean(first)
+            assert await bench.engine.leftovers() == []
+            await bench.shell("echo up; exec sleep 60", key=second)
+            await bench.says(b"up", second)
+            assert bench.engine.log_path(second, 0).stat().st_ino == inode
+            await bench.engine.stop(second)
+            replica = await bench.only(second)
+            assert (replica.state, replica.log_bytes) == (ReplicaState.STOPPED, 3)
+            assert bench.log(second) == b"up\n"
+
+    asyncio.run(scenario())
+
+
+def test_a_directory_taken_by_an_agent_that_died_at_once_says_that_nothing_was_started(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        other = AttemptKey(run_id="other12345", attempt=1)
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("true", key=other)
+            await bench.only(other)
+            await bench.engine.clean(other)
+            assert Spares(tmp_path / "engine").take(str(tmp_path / f"engine/runs/{KEY.run_id}.1"))
+            assert not await bench.engine.adopt(KEY, 2)
+            await bench.shell("echo once", epoch=2)
+            assert (await bench.only()).state is ReplicaState.SUCCEEDED
+            assert bench.log() == b"once\n"
+
+    asyncio.run(scenario())
+
+
+def test_an_exit_status_that_is_not_the_runs_own_is_not_believed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kill_an_agent_that_started(tmp_path, "exit 4")
+        record = tmp_path / f"engine/runs/{KEY.run_id}.1/r0.exit"
+        async with bench_in(tmp_path) as bench:
+            own = await bench.until(lambda: record.exists() and record.read_text(), "its end")
+            assert own == f"4 {record.with_suffix('')}\n"
+            record.write_text(f"0 {tmp_path}/engine/runs/other12345.1/r0\n")
+            assert await bench.engine.adopt(KEY, 2)
+            assert (await bench.only()).state is ReplicaState.LOST
+
+    asyncio.run(scenario())
+
+
+def test_a_directory_into_which_somebody_may_still_write_is_not_used_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench_in(tmp_path) as bench:
+            await bench.shell("true")
+            await bench.only()
+            life = os.open(tmp_path / f"engine/locks/{KEY.run_id}.lock", os.O_RDWR)
+            assert try_lock(life)
+            await bench.engine.clean(KEY)
+            os.close(life)
+            assert os.listdir(tmp_path / "engine/spare") == []
 
     asyncio.run(scenario())
 
@@ -335,6 +407,34 @@ def test_a_gpu_is_free_once_its_last_process_is_gone_whatever_became_of_the_agen
     asyncio.run(scenario())
 
 
+def test_locks_that_nobody_holds_are_taken_again_and_do_not_pile_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        small, large = {"resources": {"cpus": "10m"}}, {"resources": {"cpus": "20m"}}
+        async with bench_in(tmp_path) as bench:
+
+            def uses() -> set[str]:
+                return {path.name for path in (tmp_path / "locks").glob("use-*")}
+
+            keys = [AttemptKey(run_id=f"a{number:09d}", attempt=1) for number in range(SPARE + 4)]
+            for key in keys:
+                await bench.shell("exec sleep 60", key=key, config=small)
+            held = uses()
+            assert len(held) == len(keys)
+            for key in keys:
+                await bench.engine.stop(key)
+            for key in keys:
+                await bench.only(key)
+            await bench.shell("exec sleep 60", config=small)
+            assert uses() < held
+            assert len(uses()) == SPARE + 1
+            taken = (await bench.engine.inventory()).total - await bench.engine.free()
+            assert taken == Resources(millicpus=10)
+            await bench.shell("true", key=AttemptKey(run_id="b000000000", attempt=1), config=large)
+            assert len(uses() - held) == 1
+
+    asyncio.run(scenario())
+
+
 def test_if_one_member_cannot_be_started_none_is(
     tmp_path: Path, key: AttemptKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +474,7 @@ def test_a_command_larger_than_the_kernel_takes_is_refused(tmp_path: Path) -> No
 def test_a_root_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with bench_in(tmp_path) as bench:
+            (tmp_path / "engine" / "runs").rmdir()
             (tmp_path / "engine" / "runs").write_text("in the way")
             with pytest.raises(LocalProblem):
                 await bench.shell("true")
@@ -420,6 +521,7 @@ def test_tombstones_of_runs_long_over_are_swept_and_those_of_live_ones_stay(tmp_
                 f"{KEY.run_id}.epoch",
                 f"{KEY.run_id}.lock",
                 f"{other.run_id}.epoch",
+                f"{other.run_id}.lock",
             }
             RunLocks(locks).sweep(before=time.time() + 60)
             assert {path.name for path in locks.iterdir()} == {f"{KEY.run_id}.epoch", f"{KEY.run_id}.lock"}

@@ -107,14 +107,19 @@ INDEXED: dict[str, tuple[Asking, str]] = {
         lambda tx, crowd: runs.waiting(tx.conn, crowd.deep, room=MACHINE, limit=64),
         "ix_runs_waiting",
     ),
-    "runs of an entity": (page(entities=MINE), "ix_runs_entity_seq"),
+    "runs of an entity": (page(entities=MINE), "ix_runs_lists"),
     "runs of a project": (page(entities=MINE, project="done"), "ix_runs_project"),
     "runs in a state": (page(entities=MINE, states=STATES[:1]), "ix_runs_state_seq"),
     "runs of an author": (page(entities=MINE, author="bob"), "ix_runs_author"),
     "runs of a queue": (page(queue_id=old), "ix_runs_queue_seq"),
-    "runs of several entities": (page(entities=("ann", "bob", "eve")), "ix_runs_entity_seq"),
+    "runs of several entities": (page(entities=("ann", "bob", "eve")), "ix_runs_lists"),
     "runs in several states": (page(entities=MINE, states=STATES), "ix_runs_state_seq"),
     "everybody's runs in a state": (page(states=STATES), "ix_runs_state_seq"),
+    "runs of a project, an author and a state": (
+        page(entities=MINE, project="done", author="bob", states=STATES[:1]),
+        "COVERING INDEX ix_runs_lists",
+    ),
+    "runs by a text": (page(entities=MINE, text="nobody is called so"), "COVERING INDEX ix_runs_lists"),
     "everybody's runs of a project": (page(project="done"), "ix_runs_project"),
     "leases that ran out": (
         lambda tx, crowd: runs.expired(tx.conn, before=crowd.world.now, limit=500),
@@ -124,9 +129,13 @@ INDEXED: dict[str, tuple[Asking, str]] = {
         lambda tx, crowd: runs.forsaken(tx.conn, before=crowd.world.now),
         "ix_runs_leased",
     ),
-    "orphans of a host": (lambda tx, crowd: runs.orphans(tx.conn, "host-1"), "ix_runs_leased"),
     "runs of an agent": (lambda tx, crowd: runs.live_of_agent(tx.conn, "a"), "ix_runs_leased"),
+    "orphans of a host": (lambda tx, crowd: runs.hold_orphans(tx.conn, "host-1"), "ix_runs_leased"),
     "what an agent has": (lambda tx, crowd: runs.hold_live_of_agent(tx.conn, "a"), "ix_runs_leased"),
+    "the first runs of a queue": (
+        lambda tx, crowd: runs.take_first(tx.conn, crowd.deep, room=MACHINE, limit=5),
+        "ix_runs_waiting",
+    ),
     "renewing leases": (
         lambda tx, crowd: runs.extend_leases(tx.conn, "a", until=crowd.world.now),
         "ix_runs_leased",
@@ -241,11 +250,12 @@ def test_a_claim_takes_as_long_with_many_waiting_as_with_few(crowd: Crowd) -> No
 
 def test_the_first_page_of_any_list_comes_at_once(crowd: Crowd) -> None:
     """Loosely bounded: a laptop under load must pass, a scan of all runs must not."""
+    sifting = {"runs of a project, an author and a state", "runs by a text"}
     for what, (asking, _) in INDEXED.items():
         if what.startswith(("runs", "everybody")):
             took = median_ms(lambda asking=asking: crowd.world.do(lambda tx: asking(tx, crowd)), times=5)  # type: ignore[misc]
             print(f"\n{what}: {took:.1f} ms", end="")
-            assert took < 60, what
+            assert took < (120 if what in sifting else 60), what
 
 
 def test_why_comes_at_once_in_a_deep_queue(crowd: Crowd) -> None:

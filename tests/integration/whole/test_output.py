@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_a_child_left_behind_is_ended_and_all_it_printed_is_kept(
     child, said = LEFT_BEHIND[name]
     mark, held = tmp_path / "mark", tmp_path / "held"
     main = f"until [ -e {mark} ]; do sleep 0.02; done; echo main"
-    run = shared.launch(["sh", "-c", f"exec 9>{held}; {child.format(mark=mark)} & {main}"])
+    run = shared.launch(["sh", "-c", f"exec 9>{held}; {child.format(mark=mark)} 2>/dev/null & {main}"])
     followed = list(run.logs(follow=True))
     assert run.wait(30) is RunState.SUCCEEDED
     assert followed == list(run.logs())
@@ -98,15 +99,15 @@ def test_a_child_left_behind_is_ended_and_all_it_printed_is_kept(
     assert not holders(held), "no process is left"
 
 
-def holders(path: Path) -> list[int]:
-    """Processes that have the file open."""
+def holders(path: Path) -> list[str]:
+    """Processes that have the file open. Others come and go while we look."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if entry.readlink() == path:
-                found.append(int(entry.parts[2]))
-        except OSError:
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            for number in os.listdir(process / "fd"):
+                with suppress(OSError):
+                    if (process / "fd" / number).readlink() == path:
+                        found.append(process.name)
     return found
 
 

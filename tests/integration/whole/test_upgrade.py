@@ -34,8 +34,8 @@ from alembic import op
 
 from muster._failpoint import failpoint
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade() -> None:
@@ -49,7 +49,7 @@ def upgrade() -> None:
 NEWER = """
 import sys
 from muster.store import migrations
-migrations.HEAD, migrations.__file__ = "0002", sys.argv.pop(1)
+migrations.HEAD, migrations.__file__ = "0003", sys.argv.pop(1)
 from muster.cli.main import main
 sys.exit(main())
 """
@@ -131,7 +131,7 @@ class Hammer:
 def site(tmp_path: Path) -> Iterator[Site]:
     scripts = tmp_path / "migrations"
     shutil.copytree(Path(migrations.__file__).parent, scripts)
-    (scripts / "versions" / "0002_colours.py").write_text(SECOND)
+    (scripts / "versions" / "0003_colours.py").write_text(SECOND)
     base = Installation(tmp_path)
     made = base.muster("server", "init", "--user", "ann", check=True)
     base.env["MUSTER_API_KEY"] = made.stdout.strip()
@@ -163,14 +163,14 @@ def test_an_upgrade_under_load_killed_half_way_loses_nothing(site: Site) -> None
             site.start_server(*site.newer, MUSTER_FAILPOINT="migration")
             assert site.server is not None
             assert site.server.wait(30) == -signal.SIGKILL
-            assert site.revision() == "0001", "half a migration is none"
+            assert site.revision() == "0002", "half a migration is none"
             assert site.ask("SELECT name FROM sqlite_master WHERE name = 'colours'") == []
             assert site.ask("SELECT count(*) FROM events") == events
 
             mark = len(site.log)
             site.start_server(*site.newer)
             site.until_it_serves(mark)
-            assert site.revision() == "0002"
+            assert site.revision() == "0003"
             before = len(hammer.accepted)
             until(lambda: len(hammer.accepted) > before + 10)
         finally:
@@ -190,7 +190,7 @@ def test_an_upgrade_under_load_killed_half_way_loses_nothing(site: Site) -> None
     assert site.stop_server() == 0
     older = site.base.muster("server", "--port", "0")
     assert older.returncode == 1
-    assert "made by a newer Muster: its schema is 0002, this version knows 0001" in older.stderr
+    assert "made by a newer Muster: its schema is 0003, this version knows 0002" in older.stderr
 
 
 def all_ended(client: Client, wanted: set[str]) -> set[str] | None:

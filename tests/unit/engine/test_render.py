@@ -173,7 +173,7 @@ def test_the_queue_may_use_the_runs_macros() -> None:
 
 def test_a_macro_nobody_knows_is_refused() -> None:
     with pytest.raises(BadTemplate, match="SECRET"):
-        check_macros(render(work("true", config={"env": {"X": "${SECRET}"}})).manifest)
+        check_macros(render(work("true", config={"env": {"X": "${SECRET}"}})).macros)
 
 
 @pytest.mark.parametrize("command", [(), ("",)])
@@ -187,7 +187,7 @@ def test_what_the_launch_brought_reaches_the_program_as_it_was_typed(
     words: list[str], value: str, name: str, inputs: dict[str, str]
 ) -> None:
     rendered = render(work("echo", *words, env={"X": value}, run_name=name, inputs=inputs))
-    check_macros(rendered.manifest)
+    check_macros(rendered.macros)
     replica = fill(only(rendered), KNOWN)
     assert replica["command"] == ["echo", *words]
     assert replica["env"]["X"] == value

@@ -1,12 +1,13 @@
 """One attempt on disk: what was meant, what is running, how it ended. Outlives the agent.
 
-<root>/runs/<run id>/<attempt>/
+<root>/runs/<run id>.<attempt>/
   started        the intent, written before the first process is: what a later agent needs to know
   stop           why the members are being ended, written before the first signal
-  r<rank>/log    the output, byte for byte, appended by the processes themselves
-  r<rank>/pid    the shim's own stat line, written by the shim
-  r<rank>/exit   the command's exit status, written by the shim
-  r<rank>/error.json, first_failure   what the launcher leaves about a failure
+  r<rank>.log    the output, byte for byte, appended by the processes themselves
+  r<rank>.exit   the command's exit status and whose it is, written by the shim
+  r<rank>/       error.json and what else the launcher leaves about a failure; made only for a launcher
+
+One directory and three files for a plain run, which are used again for others (see `spare`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import json
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from typing import Any
 from muster._failpoint import failpoint
 from muster.domain.errors import BadName
 from muster.domain.observation import AttemptKey
-from muster.engine.process.proc import Process, parse_stat
+from muster.engine.process.spare import Spares
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
@@ -61,57 +63,52 @@ class Stop:
 
 @dataclass(frozen=True)
 class AttemptDir:
-    path: Path
+    path: str
 
     @classmethod
     def of(cls, root: Path, key: AttemptKey) -> AttemptDir:
         if not _RUN_ID.fullmatch(key.run_id):
             raise BadName(key.run_id, what="run id", rule="Use letters, digits, `.`, `_` and `-`.")
-        return cls(root / "runs" / key.run_id / str(key.attempt))
+        return cls(f"{root}/runs/{key.run_id}.{key.attempt}")
 
     def replica(self, rank: int) -> str:
+        """The name by which a replica's files and processes are known, and its directory if it has one."""
         return f"{self.path}/r{rank}"
 
     def log(self, rank: int) -> Path:
-        return self.path / f"r{rank}" / "log"
+        return Path(f"{self.replica(rank)}.log")
 
     def error_file(self, rank: int) -> Path:
-        return self.path / f"r{rank}" / "error.json"
+        return Path(f"{self.replica(rank)}/error.json")
 
     @classmethod
     def all_below(cls, root: Path) -> list[AttemptKey]:
         """Every attempt of which there is a directory."""
-        return [key for run_id in _names(root / "runs") for key in _keys(root / "runs" / run_id)]
-
-    @classmethod
-    def runs_without_any(cls, root: Path) -> list[str]:
-        """Runs whose last attempt was removed by an agent that died before it removed the run's directory."""
-        runs = root / "runs"
-        return [name for name in _names(runs) if _RUN_ID.fullmatch(name) and not _names(runs / name)]
-
-    @classmethod
-    def remove_run(cls, root: Path, run_id: str) -> None:
-        with contextlib.suppress(OSError):  # an attempt is there
-            os.rmdir(root / "runs" / run_id)
+        # Not by `Path.glob`, which raises when another agent removes a directory meanwhile.
+        try:
+            names = sorted(os.listdir(f"{root}/runs"))
+        except FileNotFoundError:
+            return []
+        return [key for name in names if (key := _key(name)) is not None]
 
     @classmethod
     def earlier(cls, root: Path, key: AttemptKey) -> list[AttemptKey]:
         """The earlier attempts of the same run of which there is a directory."""
-        if key.attempt == 1:
-            return []
-        return [other for other in _keys(root / "runs" / key.run_id) if other.attempt < key.attempt]
+        earlier = (replace(key, attempt=attempt) for attempt in range(1, key.attempt))
+        return [other for other in earlier if os.path.isdir(cls.of(root, other).path)]
 
-    def create(self, intent: Intent) -> None:
-        """Make the directories and write the intent; anything older in the way goes."""
-        try:
-            os.makedirs(self.path)
-        except FileExistsError:
+    def create(self, intent: Intent, spares: Spares, *, with_directories: bool) -> None:
+        """Write the intent; anything older in the way goes. A launcher needs a directory a replica."""
+        if os.path.exists(self.path):
             shutil.rmtree(self.path)
+        if with_directories:
+            for rank in range(len(intent.members)):
+                os.makedirs(self.replica(rank))
+        elif len(intent.members) > 1 or not spares.take(self.path):
             os.makedirs(self.path)
-        for rank in range(len(intent.members)):
-            os.mkdir(self.replica(rank))
+        members = [member.__dict__ for member in intent.members]
         failpoint("intent.before")
-        self._write("started", asdict(intent))
+        self._write("started", {**intent.__dict__, "members": members})
         failpoint("intent.after")
 
     def intent(self) -> Intent | None:
@@ -134,7 +131,7 @@ class AttemptDir:
 
     def write_stop(self, stop: Stop) -> None:
         failpoint("stop.before")
-        self._write("stop", asdict(stop))
+        self._write("stop", stop.__dict__)
         failpoint("stop.after")
 
     def stop(self) -> Stop | None:
@@ -143,48 +140,42 @@ class AttemptDir:
             return None
         return Stop(reason=found["reason"], rank=found["rank"], kill_at=found["kill_at"])
 
-    def shim(self, rank: int) -> Process | None:
-        """The shim as it wrote itself down; None: it was never seen to run."""
-        with contextlib.suppress(OSError), open(f"{self.replica(rank)}/pid", "rb", buffering=0) as file:
-            return parse_stat(file.read(2048))
-        return None
-
     def exit_status(self, rank: int) -> int | None:
         """As sh says it; None: the shim did not live to write it."""
-        with contextlib.suppress(OSError), open(f"{self.replica(rank)}/exit", "rb", buffering=0) as file:
-            content = file.read(16)
-            return int(content) if content.endswith(b"\n") else None
+        with contextlib.suppress(OSError), open(f"{self.replica(rank)}.exit", "rb", buffering=0) as file:
+            status, _, whose = file.read(4096 + 16).partition(b" ")
+            if whose == os.fsencode(f"{self.replica(rank)}\n"):
+                return int(status)
         return None
 
     def ended_at(self, rank: int) -> datetime | None:
         with contextlib.suppress(OSError):
-            return datetime.fromtimestamp(os.stat(f"{self.replica(rank)}/exit").st_mtime, UTC)
+            return datetime.fromtimestamp(os.stat(f"{self.replica(rank)}.exit").st_mtime, UTC)
         return None
 
     def ended_before_stop(self, rank: int) -> bool:
         """Whether the member had written its status when the others were told to end."""
         with contextlib.suppress(OSError):
-            stop = os.stat(self.path / "stop").st_mtime_ns
-            return os.stat(f"{self.replica(rank)}/exit").st_mtime_ns < stop
+            stop = os.stat(f"{self.path}/stop").st_mtime_ns
+            return os.stat(f"{self.replica(rank)}.exit").st_mtime_ns < stop
         return False
 
     def log_bytes(self, rank: int) -> int:
         with contextlib.suppress(OSError):
-            return os.stat(f"{self.replica(rank)}/log").st_size
+            return os.stat(f"{self.replica(rank)}.log").st_size
         return 0
 
-    def error_files(self, rank: int) -> list[Path]:
-        """Where the launcher left the root cause, if it did."""
-        return sorted(Path(self.replica(rank)).glob("error*.json"))
-
     def remove(self) -> None:
-        failpoint("remove.before")
-        shutil.rmtree(self.path, ignore_errors=True)
-        failpoint("remove.after")
-        self.remove_run(self.path.parent.parent.parent, self.path.parent.name)
+        """A plain run leaves only files: then no walk through directories is needed."""
+        try:
+            for name in os.listdir(self.path):
+                os.unlink(f"{self.path}/{name}")
+            os.rmdir(self.path)
+        except OSError:
+            shutil.rmtree(self.path, ignore_errors=True)
 
-    def _write(self, name: str, content: dict[str, Any]) -> None:
-        fd = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        fd = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             os.write(fd, json.dumps(content).encode())
         finally:
@@ -192,22 +183,16 @@ class AttemptDir:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = json.loads((self.path / name).read_bytes())
+            with open(f"{self.path}/{name}", "rb") as file:
+                found: dict[str, Any] = json.load(file)
         except (OSError, ValueError):  # a torn one is from a machine that went down: nothing was started
             return None
         return found
 
 
-def _keys(folder: Path) -> list[AttemptKey]:
-    """The attempts in the directory of a run."""
-    if not _RUN_ID.fullmatch(folder.name):
-        return []
-    return [AttemptKey(run_id=folder.name, attempt=int(name)) for name in _names(folder) if name.isdigit()]
-
-
-def _names(folder: Path) -> list[str]:
-    """What is in it. Not by `Path.glob`, which raises when another agent removes a directory meanwhile."""
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+def _key(name: str) -> AttemptKey | None:
+    """The attempt whose directory has this name; None: not of our making."""
+    run_id, _, attempt = name.rpartition(".")
+    if not attempt.isdecimal() or not _RUN_ID.fullmatch(run_id):
+        return None
+    return AttemptKey(run_id=run_id, attempt=int(attempt))

@@ -5,8 +5,9 @@
 `place.lock`                       locked for the moment somebody looks or takes
 
 The locks of an attempt are handed to its processes, so each is free exactly when the last of them is gone:
-there are no stale ones, only files nobody locks. CPU and memory are counted, not enforced here. As taking
-happens under one lock and never waits while holding another, it is all or nothing and cannot deadlock.
+there are no stale ones, only files nobody locks, and the next attempt that needs as much takes one of them.
+CPU and memory are counted, not enforced here. As taking happens under one lock and never waits while holding
+another, it is all or nothing and cannot deadlock.
 
 The directory is open to all (mode 1777), so no file in it is followed through a link, created over, or read.
 """
@@ -19,7 +20,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from muster.engine.process.lock import above_shell, try_lock
 
 DEFAULT_LOCK_DIR = Path("/tmp/muster-locks")  # noqa: S108 -- shared by all users of the host on purpose
 PLACE_WAIT = 5.0  #: seconds to wait for other agents that are placing
+SPARE = 16  #: files nobody locks that are kept
 _USE = re.compile(r"use-(\d+)-(\d+)-\w+\.lock", re.ASCII)
 
 
@@ -43,8 +45,7 @@ class Grant:
 
     def let_go(self) -> None:
         """Close this side's copies; the locks now live and die with the processes they were handed to."""
-        for fd in (*self.fds, *(fd for fds in self.node_fds for fd in fds)):
-            os.close(fd)
+        _close((*self.fds, *(fd for fds in self.node_fds for fd in fds)))
 
 
 class Placement:
@@ -65,16 +66,20 @@ class Placement:
             return Grant(node_fds=((),) * nodes, devices=((),) * nodes)
         wanted = per_node * nodes
         async with self._placing():
-            free = self._total - self._counted()
-            if short := Resources(millicpus=wanted.millicpus, memory=wanted.memory).short_of(free):
-                raise _no_room(short)
-            counted = self._take_counted(wanted)
+            used, spare = self._uses()
             try:
-                taken = self._take_devices(wanted.gpus)
-            except BaseException:
-                for fd in counted:
-                    os.close(fd)
-                raise
+                free = self._total - used
+                if short := Resources(millicpus=wanted.millicpus, memory=wanted.memory).short_of(free):
+                    raise _no_room(short)
+                counted = self._take_counted(wanted, spare)
+                try:
+                    taken = self._take_devices(wanted.gpus)
+                except BaseException:
+                    _close(counted)
+                    raise
+                self._remove(list(spare)[SPARE:])
+            finally:
+                _close(spare.values())
         by_node = [taken[node * per_node.gpus :][: per_node.gpus] for node in range(nodes)]
         return Grant(
             fds=counted,
@@ -91,17 +96,19 @@ class Placement:
                 if fd is not None:
                     os.close(fd)
                     gpus += 1
-            left = self._total - self._counted()
+            used, spare = self._uses()
+            _close(spare.values())
+            left = self._total - used
         return Resources(millicpus=max(left.millicpus, 0), memory=max(left.memory, 0), gpus=gpus)
 
     @contextlib.asynccontextmanager
     async def _placing(self) -> AsyncIterator[None]:
-        fd = _open_shared(self._directory / "place.lock")
+        path = f"{self._directory}/place.lock"
+        fd = _open_shared(path)
         try:
             deadline = time.monotonic() + PLACE_WAIT
             while not try_lock(fd):
                 if time.monotonic() >= deadline:
-                    path = self._directory / "place.lock"
                     raise CannotPlace(
                         f"Another agent on this host has been placing a run for {PLACE_WAIT:.0f} seconds.",
                         hint=f"It may be frozen: `fuser {path}` shows it.",
@@ -111,36 +118,44 @@ class Placement:
         finally:
             os.close(fd)
 
-    def _counted(self) -> Resources:
-        """CPU and memory taken now. Removes what nobody holds any more."""
-        used = Resources()
+    def _uses(self) -> tuple[Resources, dict[str, int]]:
+        """CPU and memory taken now, and the files nobody holds any more, each locked here."""
+        millicpus = memory = 0
+        spare: dict[str, int] = {}
         for name in os.listdir(self._directory):
             use = _USE.fullmatch(name)
             if use is None:
                 continue
-            path = self._directory / name
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(f"{self._directory}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except OSError:
                 continue  # removed meanwhile, or a trap set by another user
-            try:
-                if not try_lock(fd):
-                    used += Resources(millicpus=int(use[1]), memory=int(use[2]))
-                    continue
-                with contextlib.suppress(OSError):  # another user's: he removes it
-                    path.unlink()
-            finally:
-                os.close(fd)
-        return used
+            if try_lock(fd):
+                spare[name] = fd
+                continue
+            os.close(fd)
+            millicpus += int(use[1])
+            memory += int(use[2])
+        return Resources(millicpus=millicpus, memory=memory), spare
 
-    def _take_counted(self, wanted: Resources) -> tuple[int, ...]:
+    def _take_counted(self, wanted: Resources, spare: dict[str, int]) -> tuple[int, ...]:
+        """The lock that stands for so much: a spare one of our own, else a new one."""
         if not wanted.millicpus and not wanted.memory:
             return ()
-        name = f"use-{wanted.millicpus}-{wanted.memory}-{self._ids()}.lock"
-        fd = os.open(self._directory / name, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        kind = f"use-{wanted.millicpus}-{wanted.memory}-"
+        for name, fd in spare.items():
+            if name.startswith(kind) and os.fstat(fd).st_uid == os.geteuid():
+                return (above_shell(spare.pop(name)),)
+        path = f"{self._directory}/{kind}{self._ids()}.lock"
+        fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         if not try_lock(fd):
             raise AssertionError("a new file is locked")
         return (above_shell(fd),)
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            with contextlib.suppress(OSError):  # another user's: he removes it
+                os.unlink(f"{self._directory}/{name}")
 
     def _take_devices(self, count: int) -> list[tuple[Device, int]]:
         taken: list[tuple[Device, int]] = []
@@ -157,14 +172,19 @@ class Placement:
         raise _no_room(Resources(gpus=count).short_of(Resources(gpus=len(taken))))
 
     def _lock_device(self, device: Device) -> int | None:
-        fd = _open_shared(self._directory / f"gpu-{device.uuid}.lock")
+        fd = _open_shared(f"{self._directory}/gpu-{device.uuid}.lock")
         if try_lock(fd):
             return fd
         os.close(fd)
         return None
 
 
-def _open_shared(path: Path) -> int:
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _open_shared(path: str) -> int:
     """A lock file any user may lock: reading it is enough for that."""
     while True:
         with contextlib.suppress(FileNotFoundError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import signal
@@ -27,11 +26,12 @@ from muster.engine.process.live import Live
 from muster.engine.process.lock import Claim, Guard, RunLocks
 from muster.engine.process.proc import Owner, Process
 from muster.engine.process.render import check_macros
+from muster.engine.process.spare import Spares
 from muster.engine.process.start import Starter, watched
 from muster.engine.process.usage import UsageMeter
 from muster.engine.process.watch import Watched, Watcher
 
-SHIM_WAIT = 2.0  #: seconds for a shim that a dying agent started to write itself down
+SHIM_WAIT = 2.0  #: seconds for what a dying agent started to become a shim
 KILL_WAIT = 10.0  #: seconds for an older attempt to be gone after SIGKILL
 
 
@@ -60,8 +60,13 @@ class ProcessEngine:
             devices=self._inventory.devices,
             ids=ids,
         )
+        self._spares = Spares(self._root)
         self._starter = Starter(
-            host=self._inventory.host, environ=environ, placement=self._placement, clock=clock
+            host=self._inventory.host,
+            environ=environ,
+            placement=self._placement,
+            spares=self._spares,
+            clock=clock,
         )
         self._meter = UsageMeter(self._inventory.devices)
         self._seen: asyncio.Queue[Observation | None] = asyncio.Queue()
@@ -74,7 +79,7 @@ class ProcessEngine:
         return await self._placement.free()
 
     async def check(self, rendered: Rendered) -> None:
-        check_macros(rendered.manifest)
+        check_macros(rendered.macros)
         short = rendered.resources.short_of(self._inventory.total)
         if short:
             raise ImpossibleRequest(
@@ -138,12 +143,6 @@ class ProcessEngine:
         self._locks.sweep_now_and_then()
 
     async def leftovers(self) -> list[AttemptKey]:
-        for run_id in AttemptDir.runs_without_any(self._root):
-            with contextlib.suppress(CannotPlace):  # another agent is acting: it is not left over
-                async with self._locks.guard(run_id) as guard:
-                    AttemptDir.remove_run(self._root, run_id)
-                    if not guard.has_life():
-                        guard.drop_life()
         return AttemptDir.all_below(self._root)
 
     async def discard(self, key: AttemptKey) -> None:
@@ -156,9 +155,11 @@ class ProcessEngine:
         attempt = self._watcher.get(key)
         if attempt is not None:
             self._watcher.drop(attempt)
-        if guard.is_newest(key.attempt):
-            guard.drop_life()
-        AttemptDir.of(self._root, key).remove()  # last: while it is there, this is found and done again
+        directory = AttemptDir.of(self._root, key)
+        failpoint("remove.before")
+        if guard.has_life() or not self._spares.keep(directory.path):  # a process may still write there
+            directory.remove()
+        failpoint("remove.after")
 
     async def close(self) -> None:
         self._watcher.close()
@@ -202,7 +203,8 @@ class ProcessEngine:
             for rank in range(len(intent.members))
         ]
         if intent.boot == proc.boot_id():  # else the machine went down, and all with it
-            await _find_shims(directory, lives, guard)
+            age = self._clock().timestamp() - intent.at
+            await _find_shims(directory, lives, guard, wait=SHIM_WAIT - age)
         self._watcher.watch(
             Watched(
                 key=key, claim=claim, directory=directory, intent=intent, lives=lives, stop=directory.stop()
@@ -246,16 +248,19 @@ def _processes(marks: Mapping[str, Owner], guard: Guard) -> list[Process]:
     return found + (proc.holders(guard.life) if guard.has_life() else [])
 
 
-async def _find_shims(directory: AttemptDir, lives: Sequence[Live], guard: Guard) -> None:
+async def _find_shims(directory: AttemptDir, lives: Sequence[Live], guard: Guard, *, wait: float) -> None:
     """Get hold of the shims that still run."""
-    deadline = time.monotonic() + SHIM_WAIT
+    deadline = time.monotonic() + min(wait, SHIM_WAIT)
+    while True:
+        wanted = {live.mark: live.owner for live in lives if directory.exit_status(live.rank) is None}
+        shims = proc.find_shims(wanted) if wanted else {}
+        # An agent killed right after starting a process leaves one that has yet to become a shim.
+        if len(shims) == len(wanted) or time.monotonic() >= deadline or not guard.has_life():
+            break
+        await asyncio.sleep(0.005)
     for live in lives:
-        # An agent killed right after starting a shim leaves one that has yet to write itself down.
-        while (shim := directory.shim(live.rank)) is None and guard.has_life():
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(0.005)
+        shim = shims.get(live.owner)
         pidfd = None if shim is None else proc.open_pidfd(shim)
         if shim is not None and pidfd is not None:
-            live.pid, live.pidfd, live.since = shim.pid, pidfd, shim.started / proc.TICKS
+            live.pid, live.shim, live.pidfd, live.since = shim.pid, shim, pidfd, shim.started / proc.TICKS
             live.seen = replace(live.seen, handle=str(shim.pid))

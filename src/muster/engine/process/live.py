@@ -30,6 +30,7 @@ class Live:
     seen: Replica  #: as last told
     since: float  #: monotonic seconds at which it began
     pid: int | None = None  #: the shim, and the session it leads; None: it was dead before we came
+    shim: Process | None = None  #: the shim as it was found, if another agent started it
     pidfd: int | None = None
     is_child: bool = False  #: ours to reap; until then its id is not given to anybody else
     gone: bool = False  #: the shim has ended
@@ -108,9 +109,9 @@ def kill_processes(lives: Sequence[Live], *, spare_shims: bool) -> bool:
     return bool(found)
 
 
-def terminate_group(live: Live, shim: Process | None) -> None:
+def terminate_group(live: Live) -> None:
     """SIGTERM to the shim's process group, if the shim is still the one it was."""
-    if live.pid is None or not (live.is_child or proc.is_running(shim)):
+    if live.pid is None or not (live.is_child or proc.is_running(live.shim)):
         return
     failpoint("signal.before")
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -13,7 +13,7 @@ What holds, whoever is killed or frozen when:
 2. Nothing is started, adopted or signalled on purpose but under the guard, by an agent whose claim is the
    recorded one. So a zombie agent with an older epoch can neither start nor stop anything.
 3. A new attempt starts only once it holds the life lock: never two attempts of a run at once.
-4. `<run>.epoch` outlives the attempt as a tombstone for an hour, so that a late zombie is still refused.
+4. Both outlive the attempt as tombstones for an hour, so that a late zombie is still refused.
 
 An agent frozen inside the guard keeps it. Others wait a bounded time and then say so: nobody can know
 whether it is about to start a process.
@@ -53,7 +53,7 @@ class Guard:
     `recorded` is the newest claim seen here, `life` the file whose lock the run's processes hold.
     """
 
-    def __init__(self, run_id: str, fd: int, life: Path) -> None:
+    def __init__(self, run_id: str, fd: int, life: str) -> None:
         self.run_id = run_id
         self._fd = fd
         self.life = life
@@ -99,7 +99,8 @@ class Guard:
 
     def drop_life(self) -> None:
         """Remove the life lock's file. Safe: it is only ever opened under the guard."""
-        self.life.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.life)
 
 
 class RunLocks:
@@ -113,7 +114,7 @@ class RunLocks:
     @contextlib.asynccontextmanager
     async def guard(self, run_id: str, *, wait: float = GUARD_WAIT) -> AsyncIterator[Guard]:
         """Hold the guard of a run. `CannotPlace` if another agent keeps it for too long."""
-        path = self._directory / f"{run_id}.epoch"
+        path = f"{self._directory}/{run_id}.epoch"
         fd = _open_locked(path)
         deadline = time.monotonic() + wait
         while fd is None:
@@ -125,7 +126,7 @@ class RunLocks:
             await asyncio.sleep(0.01)
             fd = _open_locked(path)
         try:
-            yield Guard(run_id, fd, self._directory / f"{run_id}.lock")
+            yield Guard(run_id, fd, f"{self._directory}/{run_id}.lock")
         finally:
             os.close(fd)
 
@@ -138,14 +139,15 @@ class RunLocks:
     def sweep(self, *, before: float) -> None:
         with os.scandir(self._directory) as entries:
             old = [e.path for e in entries if e.name.endswith(".epoch") and e.stat().st_mtime < before]
-        for path in map(Path, old):
+        for path in old:
             fd = _open_locked(path)
             if fd is None:
                 continue
-            guard = Guard(path.stem, fd, path.with_suffix(".lock"))
+            run = path.removesuffix(".epoch")
+            guard = Guard(os.path.basename(run), fd, f"{run}.lock")
             if not guard.has_life():
                 guard.drop_life()
-                path.unlink()
+                os.unlink(path)
             os.close(fd)
 
 
@@ -166,7 +168,7 @@ def above_shell(fd: int) -> int:
     return high
 
 
-def _open_locked(path: Path) -> int | None:
+def _open_locked(path: str) -> int | None:
     """The file, locked; None if somebody else has it locked."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -102,6 +102,27 @@ def read_mark(pid: int) -> str | None:
     return None if match is None else os.fsdecode(match[1])
 
 
+def find_shims(marks: Mapping[str, Owner]) -> dict[Owner, Process]:
+    """The live shims of these replicas: each leads a session, and has its mark as its first argument."""
+    found: dict[Owner, Process] = {}
+    for pid in all_pids():
+        process = read_process(pid)
+        if process is None or not process.alive or process.session != pid:
+            continue
+        words = _command_line(pid).split(b"\0", 3)
+        if len(words) > 3 and words[0] == b"sh" and (owner := marks.get(os.fsdecode(words[2]))) is not None:
+            found[owner] = process
+    return found
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def members(
     marks: Mapping[str, Owner], *, sessions: Mapping[int, Owner], pids: Iterable[int] | None = None
 ) -> dict[Owner, list[Process]]:
@@ -129,13 +150,13 @@ def members(
     return result
 
 
-def holders(path: Path) -> list[Process]:
+def holders(path: str) -> list[Process]:
     """The other processes that have this file open. Slow: looks at every descriptor of every process."""
     found: list[Process] = []
     for pid in set(all_pids()) - {os.getpid()}:
         with contextlib.suppress(OSError):
             links = (os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
-            if str(path) in links and (process := read_process(pid)) is not None:
+            if path in links and (process := read_process(pid)) is not None:
                 found.append(process)
     return found
 

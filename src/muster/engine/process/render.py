@@ -13,12 +13,10 @@ these macros, and those of the run (`${run_id}` …), which are filled here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from muster.domain.errors import BadCommand, BadTemplate
 from muster.domain.resources import format_bytes, format_cpus
-from muster.domain.template import as_literal, fill_known, find_macros
+from muster.domain.template import as_literal, fill_known
 from muster.engine.launcher import launcher_env
 from muster.engine.port import Rendered, Work
 from muster.engine.process.config import ProcessConfig, check_env_name
@@ -63,15 +61,13 @@ def render(work: Work) -> Rendered:
     )
 
 
-def check_macros(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """The macros left in a manifest; one that the agent does not know is refused."""
-    used = frozenset(find_macros(manifest))
-    for name in used - MACROS:
+def check_macros(macros: frozenset[str]) -> None:
+    """Refuse those left in a manifest that the agent does not know."""
+    for name in macros - MACROS:
         raise BadTemplate(
             f"The process engine does not know the macro ${{{name}}}.",
             hint=f"It knows {', '.join(sorted(MACROS))}; write $${{{name}}} for the text itself.",
         )
-    return used
 
 
 def _run_macros(work: Work) -> dict[str, str]:

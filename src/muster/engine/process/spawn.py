@@ -32,7 +32,7 @@ _DEFAULT_SIGNALS = (
 
 
 def spawn(
-    directory: str,
+    replica: str,
     *,
     command: Sequence[str],
     env: Mapping[str, str],
@@ -49,12 +49,12 @@ def spawn(
     try:
         pid = os.posix_spawn(
             "/bin/sh",
-            ["sh", SHIM, directory, workdir, cgroup, *command],
+            ["sh", SHIM, replica, workdir, cgroup, *command],
             env,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, f"{directory}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
+                (os.POSIX_SPAWN_OPEN, 1, f"{replica}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 *((os.POSIX_SPAWN_DUP2, fd, fd) for fd in locks),
             ],
             setsid=True,

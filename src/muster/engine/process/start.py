@@ -16,7 +16,7 @@ from typing import Any
 from muster.domain.errors import LocalProblem
 from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.domain.resources import Resources
-from muster.domain.template import fill, find_macros
+from muster.domain.template import fill
 from muster.engine.launcher import launcher_path
 from muster.engine.port import Place, Rendered
 from muster.engine.process import proc
@@ -26,6 +26,7 @@ from muster.engine.process.devices import Grant, Placement
 from muster.engine.process.inventory import cuda_name
 from muster.engine.process.live import Live, kill_processes, reap
 from muster.engine.process.proc import Owner
+from muster.engine.process.spare import Spares
 from muster.engine.process.spawn import spawn
 
 # Of the agent's own environment a run gets all but what would speak for the agent (its keys and settings)
@@ -37,6 +38,7 @@ _FOREIGN = frozenset(
 )
 
 
+_LAUNCHER = str(launcher_path())
 UNDO_WAIT = 1.0  #: seconds for killed members to be gone
 
 
@@ -44,10 +46,17 @@ class Starter:
     """Starts attempts on this host."""
 
     def __init__(
-        self, *, host: str, environ: Mapping[str, str], placement: Placement, clock: Callable[[], datetime]
+        self,
+        *,
+        host: str,
+        environ: Mapping[str, str],
+        placement: Placement,
+        spares: Spares,
+        clock: Callable[[], datetime],
     ) -> None:
         self._host = host
         self._placement = placement
+        self._spares = spares
         self._clock = clock
         self._boot = proc.boot_id()
         self._groups = MemoryGroups()
@@ -73,10 +82,10 @@ class Starter:
                 boot=self._boot,
                 at=self._clock().timestamp(),
                 stop_grace=float(rendered.manifest["stop_grace"]),
-                port=_free_port(ports) if _uses(replicas[0], "master_port") else None,
+                port=_free_port(ports) if "master_port" in rendered.macros else None,
                 members=tuple(members),
             )
-            directory.create(intent)
+            directory.create(intent, self._spares, with_directories="error_dir" in rendered.macros)
             for rank in range(len(replicas)):
                 locks = (life, *grant.fds, *grant.node_fds[rank])
                 filled = self._fill(replicas[rank], place, directory, intent, grant)
@@ -141,7 +150,7 @@ class Starter:
             "workdir": str(place.workdir),
             "output_dir": str(place.output_dir),
             "error_dir": directory.replica(rank),
-            "launcher": str(launcher_path()),
+            "launcher": _LAUNCHER,
             "master_port": str(intent.port),
             "devices": ",".join(cuda_name(device) for device in grant.devices[rank]),
             "python": "python",
@@ -150,7 +159,9 @@ class Starter:
         env = {**self._env, **fill(replica["env"], values), **place.env}
         env["MUSTER_REPLICA_DIR"] = directory.replica(rank)  # by this its processes are known
         env["PATH"] = os.pathsep.join(filter(None, (path, env.get("PATH", os.defpath))))
-        if _uses(replica, "python") and not shutil.which("python", path=env["PATH"]):
+        if any("${python}" in word for word in replica["command"]) and not shutil.which(
+            "python", path=env["PATH"]
+        ):
             values["python"] = "python3"
         command: list[str] = fill(replica["command"], values)
         return {"command": command, "env": env, "workdir": fill(replica["workdir"], values)}
@@ -172,10 +183,6 @@ def watched(owner: Owner, directory: AttemptDir, intent: Intent, *, node: str) -
         ),
         since=time.monotonic(),
     )
-
-
-def _uses(replica: Mapping[str, Any], macro: str) -> bool:
-    return macro in find_macros([replica["command"], replica["env"], replica["workdir"]])
 
 
 def _undo(lives: Sequence[Live], members: Sequence[Member], directory: AttemptDir) -> None:

@@ -123,7 +123,7 @@ class Watcher:
             attempt.stop = Stop(reason=reason, rank=because, kill_at=kill_at)
             with contextlib.suppress(OSError):  # no room on disk; only a next agent would read it
                 attempt.directory.write_stop(attempt.stop)
-            self._terminate(attempt, attempt.running())
+            self._terminate(attempt.running())
         self._start(attempt, self._kill_when_due, attempt, attempt.stop)
 
     def drop(self, attempt: Watched) -> None:
@@ -268,11 +268,11 @@ class Watcher:
                 await asyncio.wait_for(attempt.all_gone.wait(), JUST_BEGUN)
             with contextlib.suppress(CannotPlace):  # another agent is acting: SIGKILL will do
                 async with self._acting(attempt):
-                    self._terminate(attempt, [live for live in attempt.running() if live.since > began])
+                    self._terminate([live for live in attempt.running() if live.since > began])
 
-    def _terminate(self, attempt: Watched, lives: Sequence[Live]) -> None:
+    def _terminate(self, lives: Sequence[Live]) -> None:
         for live in lives:
-            terminate_group(live, attempt.directory.shim(live.rank))
+            terminate_group(live)
 
     @contextlib.asynccontextmanager
     async def _acting(self, attempt: Watched) -> AsyncIterator[None]:
