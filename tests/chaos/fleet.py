@@ -147,10 +147,11 @@ class Fleet:
         return found
 
     def leftovers(self) -> list[str]:
-        """What is on the host of runs: processes, directories of attempts, life locks, scratch, and working
-        directories with nothing in them. Code in a working directory stays for a while on purpose."""
+        """What is on the host of runs: processes, directories of attempts, scratch, and working directories
+        with nothing in them. Code in a working directory stays for a while on purpose, and so does the
+        claim of a run."""
         agent = self.data / "agent"
-        patterns = ("process/runs/*", "process/locks/*.lock", "code/.tmp-*")
+        patterns = ("process/runs/*", "code/.tmp-*")
         left = [path for pattern in patterns for path in agent.glob(pattern)]
         folders = [*agent.glob("work/*"), *agent.glob("work/*/*"), *agent.glob("outputs/*")]
         left += [folder for folder in folders if _is_empty(folder)]
