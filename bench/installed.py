@@ -11,11 +11,11 @@ from installation import Installation
 
 
 @contextmanager
-def muster_up(folder: Path) -> Iterator[Installation]:
+def muster_up(folder: Path, *options: str) -> Iterator[Installation]:
     """Up, with its agent there, for as long as the block lasts."""
     installation = Installation(folder)
     try:
-        installation.start()
+        installation.start(*options)
         client = installation.client()
         until(lambda: client.get_queue("local").agents_online == 1, seconds=30, what="Muster's agent")
         yield installation

@@ -393,9 +393,9 @@ CONTEXT = "During handling of the above exception, another exception occurred:"
 def test_no_text_makes_it_slow(piece: str, exit_code: int | None) -> None:
     text = piece * (MAX_CHARS // len(piece) + 1)
 
-    started = time.perf_counter()
+    started = time.thread_time()
     failure = classify([member(text, exit_code=exit_code)])
-    took = time.perf_counter() - started
+    took = time.thread_time() - started
 
     assert took < 1
     assert_presentable(failure)
@@ -409,8 +409,8 @@ def test_many_ranks_in_one_log_do_not_make_it_slow() -> None:
         for n in range(5000)
     )
 
-    started = time.perf_counter()
+    started = time.thread_time()
     failure = classify([member(text)])
 
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
     assert failure.kind == "peer_lost"
