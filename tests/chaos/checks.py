@@ -118,22 +118,26 @@ def lived_alone(record: Record, order: Order, left: list[Mark]) -> Iterator[str]
         yield f"succeeded in attempt {record.attempt}, but all its members came to their end in {done}"
     if order.end is not RunState.SUCCEEDED and ended:
         yield f"must not come to its end, and did: {dict(ended)}"
+    if order.kind is Kind.STOPPED and (record.attempt, 0) not in by_word.get("term", Counter()):
+        yield "was ended without being told to"
     if len(failed) != (order.kind in (Kind.ONCE, Kind.FAILS)):
         yield f"failed {len(failed)} times"
 
 
 def log_is_whole(record: Record, order: Order, left: list[Mark], client: Client) -> Iterator[str]:
     """The server has every byte that every member wrote, once, and knows how many they are."""
-    words = {(mark.attempt, mark.rank): mark.word for mark in left}  # the last word of each
+    words: dict[tuple[int, int], set[str]] = {}
+    for mark in left:
+        words.setdefault((mark.attempt, mark.rank), set()).add(mark.word)
     for attempt in record.ends:
         for rank in range(order.members):
-            word = words.get((attempt, rank))
+            said = words.get((attempt, rank), set())
             log = client.read_log(record.id, attempt=attempt, rank=rank)
-            if word is None:
+            if "begin" not in said:
                 if order.end is not RunState.STOPPED and log:
                     yield f"has a log of attempt {attempt}, which never ran: {log!r}"
                 continue
-            lines = 10 if word == "begin" else 20
+            lines = 20 if said & {"end", "fail"} else 10
             wanted = expected_log(record.id, attempt, rank, lines)
             if log != wanted:
                 yield f"has the log {log!r} of attempt {attempt} rank {rank}, not the first {lines} lines"

@@ -3,10 +3,10 @@
 #   sh run.sh MARKS SECONDS ok|fail|once
 #
 # MARKS/RUN.ATTEMPT.RANK.lock  locked for as long as any process of this member lives, by the kernel's word
-# MARKS/RUN.marks              a line for each begin, end, fail and OVERLAP: attempt, rank, pid, uptime
+# MARKS/RUN.marks              a line for each begin, end, fail, term and OVERLAP: attempt, rank, pid, uptime
 #
-# `begin` is marked when half of the log is written, `end` or `fail` when all of it is. `once` fails in the
-# first attempt that comes so far, and succeeds after that.
+# `begin` is marked when half of the log is written, `end` or `fail` when all of it is, `term` when it is told
+# to end. `once` fails in the first attempt that comes so far, and succeeds after that.
 marks=$1 seconds=$2 how=$3 rank=${RANK:-0}
 run=$marks/$MUSTER_RUN_ID
 
@@ -23,6 +23,8 @@ say() { # FROM TO
   done
 }
 
+exec 2>/dev/null # sh's own "Terminated" is no part of what is compared
+trap 'mark term; exit 143' TERM
 exec 9>>"$run.$MUSTER_ATTEMPT.$rank.lock"
 flock -n 9 || mark OVERLAP # this member of this attempt lives twice
 for other in "$run".*.lock; do

@@ -3,6 +3,7 @@
 <root>/runs/<run id>.<attempt>/
   started        the intent, written before the first process is: what a later agent needs to know
   stop           why the members are being ended, written before the first signal
+  told           the members have been told to end, written after the last signal
   r<rank>.log    the output, byte for byte, appended by the processes themselves
   r<rank>.exit   the command's exit status and whose it is, written by the shim
   r<rank>/       error.json and what else the launcher leaves about a failure; made only for a launcher
@@ -139,6 +140,13 @@ class AttemptDir:
         if found is None:
             return None
         return Stop(reason=found["reason"], rank=found["rank"], kill_at=found["kill_at"])
+
+    def note_told(self) -> None:
+        self._write("told", {})
+
+    def told(self) -> bool:
+        """Whether all members were told to end. Not part of `stop`, whose time says who ended before it."""
+        return os.path.exists(f"{self.path}/told")
 
     def exit_status(self, rank: int) -> int | None:
         """As sh says it; None: the shim did not live to write it."""

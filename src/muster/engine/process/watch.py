@@ -98,7 +98,7 @@ class Watcher:
             self._read.add(live)
             self.tell(attempt, ReplicaSeen(replica=live.seen))
         if attempt.stop is not None:
-            self._start(attempt, self._kill_when_due, attempt, attempt.stop)
+            self._start(attempt, self._go_on_ending, attempt, attempt.stop)
 
     def tell(self, attempt: Watched, fact: Fact) -> None:
         if not attempt.dropped:
@@ -123,7 +123,7 @@ class Watcher:
             attempt.stop = Stop(reason=reason, rank=because, kill_at=kill_at)
             with contextlib.suppress(OSError):  # no room on disk; only a next agent would read it
                 attempt.directory.write_stop(attempt.stop)
-            self._terminate(attempt.running())
+            self._tell_to_end(attempt)
         self._start(attempt, self._kill_when_due, attempt, attempt.stop)
 
     def drop(self, attempt: Watched) -> None:
@@ -243,6 +243,21 @@ class Watcher:
         while attempt.stop is None and attempt.running():
             with contextlib.suppress(CannotPlace):  # another agent is acting: try again
                 await self.end(attempt, reason=f"ended because rank {rank} failed", because=rank)
+
+    def _tell_to_end(self, attempt: Watched) -> None:
+        self._terminate(attempt.running())
+        with contextlib.suppress(OSError):  # no room on disk; then a next agent tells them again
+            attempt.directory.note_told()
+
+    async def _go_on_ending(self, attempt: Watched, stop: Stop) -> None:
+        """Another agent began to end it, and may have died before it told the members."""
+        told = attempt.directory.told()
+        while attempt.running() and not told:
+            with contextlib.suppress(CannotPlace):  # another agent is acting: try again
+                async with self._acting(attempt):
+                    self._tell_to_end(attempt)
+                    told = True
+        await self._kill_when_due(attempt, stop)
 
     async def _kill_when_due(self, attempt: Watched, stop: Stop) -> None:
         """Wait out the grace, then kill whatever is there until all shims are gone."""
