@@ -100,7 +100,9 @@ def test_an_ignored_script_is_bad_usage(terminal: Terminal, code: Path) -> None:
 
 
 def test_ctrl_c_stops_following_and_not_the_run(muster: Installation, terminal: Terminal) -> None:
-    words = [*MUSTER, "launch", "-f", "--name", "goes-on", "--", "sh", "-c", "echo up; sleep 600"]
+    # A shell that runs the tests in the background has SIGINT ignored, and what it starts inherits that.
+    words = ["env", "--default-signal=INT", *MUSTER]
+    words += ["launch", "-f", "--name", "goes-on", "--", "sh", "-c", "echo up; sleep 600"]
     following = subprocess.Popen(
         words, env=muster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -124,8 +124,10 @@ def test_the_demo_runs_and_ends_with_the_runs_verdict(tmp_path: Path) -> None:
 
 def test_the_demo_can_be_interrupted(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+    # A shell that runs the tests in the background has SIGINT ignored, and what it starts inherits that.
+    words = ["env", "--default-signal=INT", sys.executable, str(ROOT / "scripts" / "demo.py")]
     demo = subprocess.Popen(
-        [sys.executable, str(ROOT / "scripts" / "demo.py"), "--data-dir", str(tmp_path / "demo")],
+        [*words, "--data-dir", str(tmp_path / "demo")],
         env={**env, "MUSTER_LOCK_DIR": str(tmp_path / "locks")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

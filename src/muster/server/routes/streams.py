@@ -25,7 +25,12 @@ from muster.wire.runs import EventModel
 router = APIRouter(tags=["streams"])
 
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=10_000)]
-STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+_EVENT = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("event", "id", "data")},
+    "required": ["data"],
+}
+STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
 MAX_READ = 8 * 1024 * 1024
 #: Seconds between two looks at a log that keeps growing, at least, and for each who follows it: one
 #: delivery takes about a tenth of a millisecond, so all of them take a tenth of the server's time at most.
