@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from muster.server import setup
 from muster.server.app import create_app
 from muster.server.context import Context, Settings
+from muster.service import sweep
 from muster.service.accounts import server_secret
 from muster.service.bus import KEYS
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
@@ -61,6 +62,7 @@ class Door:
             shutil.rmtree(self.context.settings.data_dir / name, ignore_errors=True)
         self.context.db.write_now(wipe)
         setup.prepare(self.context)
+        self.context.db.write_now(lambda tx: sweep.set_time(tx, now=DAWN))
         self.key = setup.create_admin(self.context, "ann")
         self.context.secret = self.context.db.write_now(lambda tx: server_secret(tx.conn))
         self.context.closing = False
