@@ -220,7 +220,7 @@ def test_a_shim_killed_while_no_agent_lived_is_lost_and_its_command_ended(tmp_pa
             assert replica.state is ReplicaState.LOST
             await bench.until(
                 lambda: is_over(command), "command gone"
-            )  # it was killed; its memory goes first
+            )  # its memory goes first
 
     asyncio.run(scenario())
 
