@@ -218,9 +218,7 @@ def test_a_shim_killed_while_no_agent_lived_is_lost_and_its_command_ended(tmp_pa
             assert await bench.engine.adopt(KEY, 2)
             replica = await bench.only()
             assert replica.state is ReplicaState.LOST
-            await bench.until(
-                lambda: is_over(command), "command gone"
-            )  # its memory goes first
+            await bench.until(lambda: is_over(command), "command gone")  # its memory goes first
 
     asyncio.run(scenario())
 
