@@ -72,6 +72,7 @@ def main() -> None:
     loss = train(arguments.epochs, arguments.batch_size, arguments.lr)
     if rank == 0 and (output := os.environ.get("MUSTER_OUTPUT_DIR")):
         Path(output, "result.json").write_text(json.dumps({"loss": loss, "world_size": world_size}))
+    dist.barrier()  # nobody leaves while another still talks
     dist.destroy_process_group()
 
 
