@@ -35,7 +35,6 @@ def create_app(context: Context) -> FastAPI:
         context.db.follow(context.bus.wake_everyone)
         await context.keep_time()
         context.secret = await context.db.read(server_secret)
-        await asyncio.to_thread(context.blobs.sweep)
         context.start(_sweep_forever(context))
         context.start(_tidy_forever(context))
         yield
@@ -82,7 +81,7 @@ async def _sweep_forever(context: Context) -> None:
 async def _tidy_forever(context: Context) -> None:
     while True:
         try:
-            await tidy.tidy(context.db, context.files, now=context.now())
+            await tidy.tidy(context.db, context.files)
         except (MusterError, OSError) as error:
             log.error("tidying failed", detail=str(error))
         await asyncio.sleep(TIDY_SECONDS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -21,7 +20,6 @@ from muster.store.logs import LogStore
 from muster.store.removal import may_remove
 from muster.store.usage import UsageStore
 
-UPLOAD = timedelta(days=1)  #: no upload takes longer
 _AT_ONCE = 500
 
 
@@ -45,12 +43,12 @@ class Files:
         return sorted({*self.logs.run_ids(), *self.usage.run_ids()})
 
 
-async def tidy(db: Database, files: Files, *, now: datetime) -> None:
+async def tidy(db: Database, files: Files) -> None:
     """Remove what crashes left. Other servers may use the same files at the same time."""
     there = await asyncio.to_thread(files.run_ids)  # before the database is asked: a run is in it first
     leftovers = await db.read(lambda conn: _deleted(conn, there))
     await asyncio.to_thread(files.remove, leftovers)
-    await asyncio.to_thread(files.blobs.drop_unfinished, before=(now - UPLOAD).timestamp())
+    await asyncio.to_thread(files.blobs.sweep)
 
 
 def _deleted(conn: Connection, run_ids: Sequence[str]) -> list[str]:

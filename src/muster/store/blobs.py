@@ -36,13 +36,6 @@ class BlobPool:
         """Those of `hashes` that are not here, each once, in order."""
         return [sha for sha in dict.fromkeys(hashes) if not self.path(entity, sha).exists()]
 
-    def drop_unfinished(self, *, before: float) -> None:
-        """Remove what uploads left that broke off before this time (Unix seconds)."""
-        for path in self._root.glob("*/??/.*"):
-            with suppress(FileNotFoundError):
-                if path.stat().st_mtime < before:
-                    path.unlink()
-
     def receive(self, entity: str, sha256: str) -> Incoming:
         return Incoming(self.path(entity, sha256))
 

@@ -206,7 +206,7 @@ class Database:
             if not committing:
                 return False
             for job in group:
-                job.error = _unavailable(error) if isinstance(error, DBAPIError) else error
+                job.error, job.result = _uncertain(error), None
             return True
         for job, tx in zip(group, txs, strict=True):
             job.topics = tx.topics
@@ -231,7 +231,7 @@ class Database:
                     job.topics = tx.topics
         except BaseException as error:  # noqa: BLE001 - every waiting caller must hear of it
             retry = not committing and isinstance(error, DBAPIError) and _is_worth_another_try(error, group)
-            said = _unavailable(error) if isinstance(error, DBAPIError) else error
+            said = _uncertain(error) if committing else _told(error)
             for job in group:
                 if job.error is None:
                     job.error, job.result = said, None
@@ -309,6 +309,10 @@ def _is_worth_another_try(error: DBAPIError, group: Sequence[_Job]) -> bool:
     return len(group) > 1 or error.connection_invalidated or postgres.is_collision(error)
 
 
+def _told(error: BaseException) -> BaseException:
+    return _unavailable(error) if isinstance(error, DBAPIError) else error
+
+
 class _translated:  # noqa: N801 - reads as a statement: `with _translated(): â€¦`
     """Driver errors become ours."""
 
@@ -320,9 +324,17 @@ class _translated:  # noqa: N801 - reads as a statement: `with _translated(): â€
             raise _unavailable(error) from error
 
 
+def _uncertain(error: BaseException) -> BaseException:
+    """A commit that failed: if the connection broke, the database may have done it all the same."""
+    said = _told(error)
+    if isinstance(said, MusterError) and isinstance(error, DBAPIError) and error.connection_invalidated:
+        said.hint = "It may have been kept or not: look before you do it again."
+    return said
+
+
 def _unavailable(error: DBAPIError) -> MusterError:
     words = str(error.orig).strip().rstrip(".")
-    if "NUL" in words:
+    if "0x00" in words:  # only PostgreSQL minds
         return BadInput("A NUL character cannot be part of this.", hint="Leave it out.")
     hint = "Look at the server's log; nothing was changed."
     if "full" in words:

@@ -318,7 +318,7 @@ def _contains_on_postgresql(element: contains, compiler: SQLCompiler, **given: A
     return _contains(element, compiler, **given).replace(" LIKE ", " ILIKE ", 1)
 
 
-class sifted(FunctionElement[str]):  # noqa: N801
+class sifted(FunctionElement[str]):  # noqa: N801 - it is used as a function
     """A column, but SQLite looks for no index of it. (PostgreSQL knows better than we which one to use.)"""
 
     inherit_cache = True

@@ -102,7 +102,7 @@ def _go_on_counting(conn: Connection, table: Table) -> None:
     if column is not None and len(table.primary_key) == 1:
         conn.execute(
             text(
-                f"SELECT setval(pg_get_serial_sequence('{table.name}', '{column.name}'), "  # noqa: S608
+                f"SELECT setval(pg_get_serial_sequence('{table.name}', '{column.name}'), "  # noqa: S608 - names of ours
                 f'(SELECT coalesce(max("{column.name}"), 0) + 1 FROM "{table.name}"), false)'
             )
         )

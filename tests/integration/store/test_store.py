@@ -252,6 +252,25 @@ def test_a_commit_that_fails_is_heard_by_all_of_its_group(url: str) -> None:
         assert asyncio.run(database.write(put("later"))) == "later"
 
 
+def test_a_broken_rule_of_the_database_is_not_taken_for_bad_text(url: str) -> None:
+    def nothing_for_something(tx: Tx) -> None:
+        tx.conn.execute(insert(meta).values(key="k", value=None))
+
+    with opened(url) as database, pytest.raises(StoreUnavailable, match=r"(?i)null"):
+        database.write_now(nothing_for_something)
+
+
+def test_a_commit_lost_with_its_connection_is_not_said_to_be_undone(url: str) -> None:
+    def lose(conn: object) -> None:
+        raise OperationalError("COMMIT", {}, RuntimeError("connection lost"), connection_invalidated=True)
+
+    with opened(url) as database:
+        event.listen(database._write_engine, "commit", lose)
+        with pytest.raises(StoreUnavailable) as lost:
+            database.write_now(put("k"))
+        assert lost.value.hint == "It may have been kept or not: look before you do it again."
+
+
 def test_one_that_spoils_the_transaction_costs_the_others_nothing(url: str) -> None:
     def word_of_no_run(tx: Tx) -> str:
         put("c")(tx)
