@@ -195,7 +195,7 @@ class Striker:
             return Strike(kind=kind, target=name, at=at)
         strike = Strike(kind=kind, target=name, at=time.time())
         self.fleet.agent(name).send_signal(signal.SIGSTOP)
-        self._thaws.append((strike.at + LEASE_TTL.total_seconds() + self.rng.uniform(2.0, 5.0), strike))
+        self._thaws.append((strike.at + LEASE_TTL.total_seconds() + self.rng.uniform(7.0, 12.0), strike))
         return strike
 
     def _tend(self) -> None:

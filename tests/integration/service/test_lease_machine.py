@@ -285,10 +285,10 @@ class LeaseMachine(RuleBasedStateMachine):
         self.beat = now
         if -BEAT < unseen < 1.5 * BEAT:
             return
-        self.seen = {name: at + unseen for name, at in self.seen.items()}
+        self.seen = {name: at + unseen - BEAT for name, at in self.seen.items()}
         for run in self.runs.values():
             if run.lease is not None:
-                run.lease += unseen
+                run.lease += unseen - BEAT
 
     @rule()
     def sweep(self) -> None:
