@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from muster.domain.errors import BadInput, nearest
+from muster.domain.policy import Policy
 
 #: resource kind as users write it → engine. W&B's names are accepted.
 ENGINES: Mapping[str, str] = {"process": "process", "local-process": "process"}
@@ -33,7 +34,9 @@ class Queue:
     version: int
     config: Mapping[str, Any]
     variables: Mapping[str, Any] = field(default_factory=dict)  #: name → definition, as stored
+    policy: Policy = field(default_factory=Policy)
     follows_inventory: bool = False  #: its maxima are what its agents' machines have
-    paused_at: datetime | None = None
+    paused_at: datetime | None = None  #: no run of it is started
+    draining_at: datetime | None = None  #: nothing more is launched into it
     created_at: datetime
     created_by: str

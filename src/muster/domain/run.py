@@ -11,6 +11,7 @@ from typing import Any
 from muster.domain.errors import BadInput, IllegalMove, UnknownKey
 from muster.domain.observation import Failure
 from muster.domain.resources import Resources
+from muster.domain.source import GitSource, JobRef
 from muster.domain.training import Training
 
 
@@ -164,6 +165,8 @@ class RunSpec:
     retry: Retry = field(default_factory=Retry)
     snapshot: str | None = None
     image: str | None = None
+    git: GitSource | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)  #: path in the config → value, as accepted
     values: Mapping[str, Any] = field(default_factory=dict)  #: the queue's variables as accepted
     config: Mapping[str, Any] = field(default_factory=dict)  #: the queue's config, bound to `values`
     resources: Resources = field(default_factory=Resources)  #: of all nodes together
@@ -209,6 +212,8 @@ class Run:
     created_at: datetime
     claimed_at: datetime | None
     ended_at: datetime | None
+    job: JobRef | None = None  #: the version it was launched from, or that its launch filed
+    group: str | None = None  #: runs that were launched together, as one grid
 
     @property
     def id(self) -> str:

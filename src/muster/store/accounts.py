@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, null, or_, select, update
 
 from muster.domain.access import KeyKind, Role
+from muster.domain.policy import Limit
 from muster.store.schema import AnyRow, entities, keys, members, projects, users
 
 
@@ -25,6 +26,7 @@ class Entity:
     name: str
     kind: str  #: user or team
     created_at: datetime
+    limits: Limit = field(default_factory=Limit)  #: of all its queues together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,19 +64,28 @@ def count_users(conn: Connection) -> int:
 
 
 def add_entity(conn: Connection, entity: Entity) -> None:
-    conn.execute(insert(entities).values(**entity.__dict__))
+    conn.execute(insert(entities).values(**{**entity.__dict__, "limits": entity.limits.to_data() or None}))
 
 
 def find_entity(conn: Connection, name: str) -> Entity | None:
     row = conn.execute(select(entities).where(entities.c.name == name)).one_or_none()
-    return Entity(**row._mapping) if row else None
+    return _entity(row) if row else None
 
 
 def list_entities(conn: Connection, names: Sequence[str] | None) -> list[Entity]:
     query = select(entities).order_by(entities.c.name)
     if names is not None:
         query = query.where(entities.c.name.in_(names))
-    return [Entity(**row._mapping) for row in conn.execute(query)]
+    return [_entity(row) for row in conn.execute(query)]
+
+
+def _entity(row: AnyRow) -> Entity:
+    return Entity(
+        name=row.name,
+        kind=row.kind,
+        created_at=row.created_at,
+        limits=Limit.parse(row.limits or {}, where="limits"),
+    )
 
 
 def set_role(conn: Connection, entity: str, user: str, role: Role) -> None:

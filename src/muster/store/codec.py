@@ -11,6 +11,7 @@ from typing import Any
 from muster.domain.observation import End, EndSeen, Failure, Replica, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Retry, RunSpec
+from muster.domain.source import GitSource
 from muster.domain.training import Launcher, Training
 
 Data = Mapping[str, Any]
@@ -29,6 +30,8 @@ def spec_to_data(spec: RunSpec) -> dict[str, Any]:
         "retry": {"max": spec.retry.max, "on": sorted(spec.retry.on)},
         "snapshot": spec.snapshot,
         "image": spec.image,
+        **({"git": asdict(spec.git)} if spec.git else {}),
+        **({"overrides": dict(spec.overrides)} if spec.overrides else {}),
         "values": dict(spec.values),
         "config": spec.config,
         "resources": dict(spec.resources.__dict__),
@@ -44,6 +47,8 @@ def spec_from_data(data: Data) -> RunSpec:
         retry=Retry(max=data["retry"]["max"], on=frozenset(AttemptEnd(end) for end in data["retry"]["on"])),
         snapshot=data["snapshot"],
         image=data["image"],
+        git=GitSource(**data["git"]) if data.get("git") else None,
+        overrides=data.get("overrides", {}),
         values=data["values"],
         config=data["config"],
         resources=Resources(**data["resources"]),

@@ -8,10 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, exists, insert, select, update
 
+from muster.domain.policy import Policy
 from muster.domain.queue import Queue
 from muster.store.schema import AnyRow, agent_queues, queue_versions, queues, runs
 
-_newest = select(queues, queue_versions.c.config, queue_versions.c.variables).join_from(
+_newest = select(
+    queues, queue_versions.c.config, queue_versions.c.variables, queue_versions.c.policy
+).join_from(
     queues,
     queue_versions,
     and_(queue_versions.c.queue_id == queues.c.id, queue_versions.c.version == queues.c.version),
@@ -51,6 +54,7 @@ def _add_version(conn: Connection, queue: Queue, *, at: datetime, by: str) -> No
             version=queue.version,
             config=queue.config,
             variables=queue.variables,
+            policy=queue.policy.to_data() or None,
             created_at=at,
             created_by=by,
         )
@@ -103,7 +107,9 @@ def _queue(row: AnyRow) -> Queue:
         config=row.config,
         variables=variables,
         follows_inventory=row.follows_inventory,
+        policy=Policy.parse(row.policy or {}),
         paused_at=row.paused_at,
+        draining_at=row.draining_at,
         created_at=row.created_at,
         created_by=row.created_by,
     )

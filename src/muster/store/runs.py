@@ -39,6 +39,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
+from muster.domain.source import JobRef
 from muster.store.bulk import change_many
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
 from muster.store.schema import AnyRow, Instant, entities, queues, runs
@@ -78,6 +79,9 @@ _WHOLE = (
     runs.c.created_at,
     runs.c.claimed_at,
     runs.c.ended_at,
+    runs.c.job_id,
+    runs.c.job_version,
+    runs.c.group_id,
 )
 _select_run = select(*_WHOLE).join_from(runs, queues, runs.c.queue_id == queues.c.id)
 _by_id = _select_run.where(runs.c.id == bindparam("id"))
@@ -174,6 +178,9 @@ def add(conn: Connection, items: Sequence[Run]) -> None:
                 "epoch": run.head.epoch,
                 "created_at": run.created_at,
                 "last_event": run.head.last_event,
+                "job_id": run.job.id if run.job else None,
+                "job_version": run.job.version if run.job else None,
+                "group_id": run.group,
             }
             for run in items
         ],
@@ -489,4 +496,6 @@ def _run(row: AnyRow) -> Run:
         created_at=row.created_at,
         claimed_at=row.claimed_at,
         ended_at=row.ended_at,
+        job=JobRef(id=row.job_id, version=row.job_version) if row.job_id else None,
+        group=row.group_id,
     )

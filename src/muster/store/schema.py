@@ -16,6 +16,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -99,6 +100,7 @@ entities = Table(
     Column("name", String(64), primary_key=True),
     Column("kind", String(16), nullable=False),  # user, team
     Column("created_at", Instant, nullable=False),
+    Column("limits", _optional_json()),  # of all its queues together
 )
 
 members = Table(
@@ -144,6 +146,7 @@ queues = Table(
     Column("paused_at", Instant),
     Column("created_at", Instant, nullable=False),
     Column("created_by", String(64), nullable=False),
+    Column("draining_at", Instant),
     Index("uq_queues_entity_name", "entity", "name", unique=True),
 )
 
@@ -156,6 +159,59 @@ queue_versions = Table(
     Column("variables", JSON, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("created_by", String(64), nullable=False),
+    Column("policy", _optional_json()),  # order, limits, what a launch may change
+)
+
+# What each user had of a queue of late: see `muster.domain.share`.
+shares = Table(
+    "shares",
+    metadata,
+    Column("queue_id", ForeignKey("queues.id", ondelete="CASCADE"), primary_key=True),
+    Column("user", String(64), primary_key=True),
+    Column("used", Float, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("name", String(128), nullable=False),
+    Column("newest", Integer, nullable=False),  # version
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", String(64), nullable=False),
+    Column("deleted_at", Instant),  # its runs still lead to it
+    Index(
+        "uq_jobs_name",
+        "entity",
+        "project",
+        "name",
+        unique=True,
+        sqlite_where=text("deleted_at IS NULL"),
+        postgresql_where=text("deleted_at IS NULL"),
+    ),
+)
+
+job_versions = Table(
+    "job_versions",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("digest", String(64), nullable=False),  # of the content
+    Column("content", JSON, nullable=False),  # source, entrypoint, inputs, training
+    Column("defaults", JSON, nullable=False),  # arguments and config of the launch that filed it
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", String(64), nullable=False),
+    Index("uq_job_versions_digest", "job_id", "digest", unique=True),
+)
+
+job_aliases = Table(
+    "job_aliases",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("alias", String(64), primary_key=True),
+    Column("version", Integer, nullable=False),
 )
 
 runs = Table(
@@ -190,6 +246,9 @@ runs = Table(
     Column("started_at", Instant),
     Column("ended_at", Instant),
     Column("last_event", Integer, nullable=False),  # number of its newest event
+    Column("job_id", String(16)),
+    Column("job_version", Integer),
+    Column("group_id", String(16)),  # runs that were launched together, as one grid
     # Newest first within an entity; and all that a list may be narrowed by, so that what is rare is found
     # without a look at the rows themselves.
     Index("ix_runs_lists", "entity", "seq", "project", "author", "state", "queue_id", "name", "id"),
@@ -205,6 +264,30 @@ runs = Table(
         "seq",
         sqlite_where=text("state = 'queued'"),
         postgresql_where=text("state = 'queued'"),
+    ),
+    # Fair share: from user to user, and to the next run of each.
+    Index(
+        "ix_runs_waiting_user",
+        "queue_id",
+        "author",
+        "rank",
+        "seq",
+        sqlite_where=text("state = 'queued'"),
+        postgresql_where=text("state = 'queued'"),
+    ),
+    Index(
+        "ix_runs_job",
+        "job_id",
+        "seq",
+        sqlite_where=text("job_id IS NOT NULL"),
+        postgresql_where=text("job_id IS NOT NULL"),
+    ),
+    Index(
+        "ix_runs_group",
+        "group_id",
+        "seq",
+        sqlite_where=text("group_id IS NOT NULL"),
+        postgresql_where=text("group_id IS NOT NULL"),
     ),
     Index(
         "ix_runs_ended",

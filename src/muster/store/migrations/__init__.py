@@ -14,7 +14,7 @@ from muster.domain.errors import StoreUnavailable
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0002"  #: the newest revision; a test checks that it is
+HEAD = "0003"  #: the newest revision; a test checks that it is
 
 
 def current_revision(conn: Connection) -> str | None:
