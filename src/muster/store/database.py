@@ -16,19 +16,21 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from muster._failpoint import failpoint
 from muster.domain.errors import BadInput, MusterError, StoreUnavailable
 from muster.store import postgres, sqlite
+from muster.store.bulk import add_many
 from muster.store.schema import events
 
 A = TypeVar("A")
@@ -36,6 +38,7 @@ T = TypeVar("T")
 
 MAX_GROUP = 256  #: writes in one commit
 READERS = 4
+GATHER = 0.002  #: seconds that a write waits for others where several came together before
 TRIES = 5  #: of a write that collides with those of other servers
 
 
@@ -93,6 +96,7 @@ class Database:
         self._relay = postgres.Relay(self.url) if kind == "postgresql" else None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="muster-read")
+        self._company = 1  # writes in the last group
         self._writer = threading.Thread(target=self._write_loop, name="muster-write", daemon=True)
         self._writer.start()
 
@@ -179,17 +183,23 @@ class Database:
             if first is None:
                 return
             group, last = self._gather(first)
+            self._company = len(group)
             self._settle(group)
             self._deliver(group)
             if last:
                 return
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
-        """The writes that wait already, and whether the end was among them."""
+        """The writes that wait already, and whether the end was among them. Where several came together
+        the last time, they are waited for a moment: one commit is then likely to serve them all again."""
         group = [first]
+        deadline = time.monotonic() + GATHER
         while len(group) < MAX_GROUP:
             try:
-                job = self._jobs.get_nowait()
+                if len(group) < self._company:
+                    job = self._jobs.get(timeout=max(0.0, deadline - time.monotonic()))
+                else:
+                    job = self._jobs.get_nowait()
             except queue.Empty:
                 return group, False
             if job is None:
@@ -272,7 +282,7 @@ class Database:
                 postgres.lock(conn, "events")
             self._relay.notify(conn, topics)
         if rows:
-            conn.execute(insert(events), rows)
+            add_many(conn, events, rows)
 
     def _deliver(self, group: Sequence[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}

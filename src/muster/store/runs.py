@@ -22,7 +22,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    insert,
     literal_column,
     null,
     or_,
@@ -40,7 +39,7 @@ from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
 from muster.domain.source import JobRef
-from muster.store.bulk import change_many
+from muster.store.bulk import add_many, change_many
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
 from muster.store.schema import AnyRow, Instant, entities, queues, runs
 
@@ -161,8 +160,9 @@ forsaken_orphans = (
 
 
 def add(conn: Connection, items: Sequence[Run]) -> None:
-    conn.execute(
-        insert(runs),
+    add_many(
+        conn,
+        runs,
         [
             {
                 "id": run.id,
