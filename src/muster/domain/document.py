@@ -107,10 +107,8 @@ def parse_json(data: bytes) -> Any:
 
 def check_tree(tree: object, *, what: str) -> None:
     """Refuse data from elsewhere that this module would not have read."""
-    count = 0
-    for path, value in _walk(tree, what):
-        count += 1
-        if count > MAX_NODES:
+    for count, (path, value) in enumerate(_walk(tree, what)):
+        if count >= MAX_NODES:
             raise BadInput(f"{what} has more than {MAX_NODES} values.", hint="Make it smaller.")
         keys = value if isinstance(value, Mapping) else ()
         for key in keys:
@@ -138,7 +136,7 @@ def dump(data: Mapping[str, Any]) -> str:
         pass
 
     Representer.add_representer(str, _represent_text)
-    Representer.ignore_aliases = lambda self, data: True  # type: ignore[method-assign,assignment]
+    Representer.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
     yaml = _yaml()
     yaml.Representer = Representer
     yaml.default_flow_style = False
@@ -265,12 +263,15 @@ class _Reader:
     def _scalar(self, node: Any) -> Any:
         if node.tag not in _SCALARS:
             kind = "date" if node.tag == f"{_TAG}timestamp" else _short(node.tag)
-            self._refuse(
-                node, f"a value of type {kind} is not allowed", "Put it in quotes to make it text."
-            )
+            self._refuse(node, f"a value of type {kind} is not allowed", "Put it in quotes to make it text.")
         if node.tag in _NUMBERS:
             return self._number(node)
-        return self._text(node) if node.tag == f"{_TAG}str" else self._scalars.construct_object(node)
+        if node.tag == f"{_TAG}str":
+            return self._text(node)
+        try:
+            return self._scalars.construct_object(node)
+        except KeyError:  # !!bool of something else
+            self._refuse(node, f"this is no {_short(node.tag)}", "Put it in quotes to make it text.")
 
     def _number(self, node: Any) -> int | float:
         if len(node.value) > MAX_DIGITS:
