@@ -107,7 +107,7 @@ def parse_json(data: bytes) -> Any:
 
 def check_tree(tree: object, *, what: str) -> None:
     """Refuse data from elsewhere that this module would not have read."""
-    for count, (path, value) in enumerate(_walk(tree, what)):
+    for count, (path, value) in enumerate(walk(tree, what=what)):
         if count >= MAX_NODES:
             raise BadInput(f"{what} has more than {MAX_NODES} values.", hint="Make it smaller.")
         keys = value if isinstance(value, Mapping) else ()
@@ -164,16 +164,17 @@ def too_large(name: str) -> TooLarge:
     return TooLarge(f"{name or 'The text'} is larger than 1 MiB.", hint="A config is a few lines of YAML.")
 
 
-def _walk(tree: object, what: str, path: Path = ()) -> Iterator[tuple[Path, object]]:
+def walk(tree: object, path: Path = (), *, what: str = "This") -> Iterator[tuple[Path, object]]:
+    """Every value with its path, those that hold others first."""
     if len(path) >= MAX_DEPTH and isinstance(tree, Mapping | list):
         raise BadInput(f"{what} is nested more than {MAX_DEPTH} levels deep.", hint="Make it flatter.")
     yield path, tree
     if isinstance(tree, Mapping):
         for key, value in tree.items():
-            yield from _walk(value, what, (*path, key))
+            yield from walk(value, (*path, key), what=what)
     elif isinstance(tree, list):
         for place, value in enumerate(tree):
-            yield from _walk(value, what, (*path, place))
+            yield from walk(value, (*path, place), what=what)
 
 
 def _yaml() -> YAML:
