@@ -31,6 +31,7 @@ from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
 from muster.wire.queues import (
     DiffModel,
+    LimitModel,
     ParseModel,
     ParseRequest,
     QueueEdit,
@@ -336,6 +337,13 @@ class AsyncClient:
     async def create_entity(self, name: str) -> EntityModel:
         """Create a team."""
         return await self._post("/entities", EntityRequest(name=name), EntityModel)
+
+    async def set_entity_limits(self, name: str, limits: LimitModel) -> EntityModel:
+        """Limit what all queues of an entity together may run at once."""
+        response = await self._transport.send(
+            "PUT", f"/entities/{_part(name)}/limits", json_body=_body(limits)
+        )
+        return EntityModel.model_validate_json(response.content)
 
     async def set_member(self, name: str, user: str, request: RoleRequest) -> None:
         """Give a user a role in an entity."""

@@ -26,6 +26,7 @@ from muster.wire.base import Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
 from muster.wire.queues import (
     DiffModel,
+    LimitModel,
     ParseModel,
     ParseRequest,
     QueueEdit,
@@ -334,6 +335,10 @@ class Client:
     def create_entity(self, name: str) -> EntityModel:
         """Create a team."""
         return self.wait(self._async.create_entity(name))
+
+    def set_entity_limits(self, name: str, limits: LimitModel) -> EntityModel:
+        """Limit what all queues of an entity together may run at once."""
+        return self.wait(self._async.set_entity_limits(name, limits))
 
     def set_member(self, name: str, user: str, request: RoleRequest) -> None:
         """Give a user a role in an entity."""

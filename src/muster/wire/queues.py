@@ -43,7 +43,7 @@ class LimitsModel(LimitModel):
 
 
 class Rules(Asked):
-    """What a queue's owner rules besides the template; in an edit, what is absent stays and null is the default."""
+    """What an owner rules besides the template. In an edit, what is absent stays, and null is the default."""
 
     order: QueueOrder | None = Field(
         default=None, description="share: whoever used least of late goes first."

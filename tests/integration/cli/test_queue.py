@@ -60,7 +60,7 @@ def test_a_file_may_hold_the_whole_queue(terminal: Terminal, tmp_path: Path) -> 
         (CONFIG, ["--var", "cpus:number", "--var", "cpus:number"], 2, "declares 'cpus' twice"),
         (WHOLE, ["--var", "cpus:number"], 2, "both declare 'cpus'"),
         (WHOLE, ["--resource", "docker"], 2, "--resource docker and resource: process"),
-        ("env: {}\n", ["--resource", "docker"], 1, "There is no resource kind 'docker'"),
+        ("env: {}\n", ["--resource", "docker"], 1, "has no engine 'docker' yet"),
         ("env: {}\nenv: {}\n", [], 2, "q.yaml:2:1: the key 'env' is there twice."),
         ("variables: {}\n", [], 2, "has no key 'config'"),
         ("config: 3\n", [], 2, "config is not a mapping"),

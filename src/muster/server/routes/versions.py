@@ -43,7 +43,7 @@ To = Annotated[int, Query(alias="to", ge=1, le=LAST)]
 
 @router.post("/queues/parse")
 async def parse_queue(ctx: Ctx, caller: Caller, asked: ParseRequest) -> ParseModel:
-    """Look through a config: its variables, macros and objects, where they stand, what is wrong. Keeps nothing."""
+    """Look through a config: its variables, macros and objects, and what is wrong. Nothing is kept."""
     found = await asyncio.to_thread(parse, asked.text, resource=asked.resource, variables=asked.variables)
     return ParseModel(
         usable=not found.faults and not found.missing,
