@@ -216,6 +216,7 @@ class _Reader:
         self._name = name
         self._left = MAX_NODES
         self._open: set[int] = set()  #: nodes we are inside of
+        self._top: Any = None  #: and the uppermost of them, below the document itself
         self._places: dict[Path, Place] = {}
         self._scalars = _yaml().constructor
 
@@ -224,8 +225,10 @@ class _Reader:
 
     def _value(self, node: Any, path: Path) -> Any:
         self._left -= 1
-        if self._left < 0:
-            self._refuse(node, "the aliases stand for too much", "Write it without aliases.")
+        if len(path) <= 1:
+            self._top = node
+        if self._left < 0:  # an alias leads back to its anchor; what it blows up is here
+            self._refuse(self._top, "the aliases stand for too much", "Write it without aliases.")
         if id(node) in self._open:
             self._refuse(node, "this contains itself", "Remove the alias.")
         self._places[path] = _place(node)

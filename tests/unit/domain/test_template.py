@@ -79,7 +79,10 @@ def test_a_template_and_its_variables_that_name_the_same_things_pass() -> None:
         (
             "{{gpu}}",
             [GPUS],
-            "The template uses {{gpu}}, which is not declared. Did you mean {{gpus}}? If not, declare it: --var gpu:integer",
+            (
+                "The template uses {{gpu}}, which is not declared. "
+                "Did you mean {{gpus}}? If not, declare it: --var gpu:integer"
+            ),
         ),
         (
             "{{zone}}",
