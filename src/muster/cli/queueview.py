@@ -9,7 +9,7 @@ from rich.text import Text
 
 from muster.cli.output import hint, say, show, show_facts, show_table
 from muster.cli.table import column
-from muster.cli.words import ago, count, moment
+from muster.cli.words import ago, count, moment, visible
 from muster.cli.yamlfile import dump
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def show_diff(diff: DiffModel) -> None:
     if not diff.diff:
         say(f"v{diff.from_version} and v{diff.to_version} of queue {diff.queue} say the same.")
     for line in diff.diff.splitlines():
-        show(Text(line, style=_DIFF_STYLES.get(line[:1], "")))
+        show(Text(visible(line), style=_DIFF_STYLES.get(line[:1], "")))
 
 
 def show_survey(found: ParseModel, name: str) -> None:
