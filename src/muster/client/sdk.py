@@ -204,7 +204,7 @@ def launch(
         config=dict(config or {}),
         values=dict(values or {}),
         training=_training(training),
-        priority=Priority(priority) if priority else Priority.MEDIUM,
+        priority=Priority(priority) if priority else None,
         image=image,
     )
     folder = Path(path) if path is not None else None
