@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -90,6 +90,11 @@ HEAD_START: Mapping[Priority, timedelta] = {
 def queue_rank(created_at: datetime, priority: Priority) -> int:
     """Place in the queue's order, smaller first, in microseconds. Fixed at launch, kept by retries."""
     return int((created_at - HEAD_START[priority]).timestamp() * 1_000_000)
+
+
+def launched_at(rank: int, priority: Priority) -> datetime:
+    """When a run of this rank was launched."""
+    return datetime.fromtimestamp(rank / 1_000_000, UTC) + HEAD_START[priority]
 
 
 class AttemptEnd(StrEnum):

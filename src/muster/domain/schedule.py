@@ -7,11 +7,11 @@ many small runs cannot hold up a big one for ever. What is left beyond its needs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from muster.domain.resources import Resources
+from muster.domain.run import Priority
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,7 @@ class Candidate:
     run_id: str
     needs: Resources
     user: str = ""
+    priority: Priority = Priority.MEDIUM
     rank: int = 0
     seq: int = 0  #: breaks ties of rank: first in, first out
 
@@ -77,25 +78,3 @@ def _delays(needs: Resources, reserved: Resources, free: Resources) -> bool:
         or (needs.millicpus > 0 and reserved.millicpus > left.millicpus)
         or (needs.memory > 0 and reserved.memory > left.memory)
     )
-
-
-class Merged:
-    """The lines of several queues as one: whoever waits longest by rank is looked at first."""
-
-    def __init__(self, lines: Sequence[Lineup]) -> None:
-        self._lines = list(lines)
-        self._fronts: dict[int, Candidate] = {}
-        self._from: dict[str, Lineup] = {}
-
-    def next(self) -> Candidate | None:
-        for place, line in enumerate(self._lines):
-            if place not in self._fronts and (candidate := line.next()) is not None:
-                self._fronts[place] = candidate
-                self._from[candidate.run_id] = line
-        if not self._fronts:
-            return None
-        first = min(self._fronts, key=lambda place: (self._fronts[place].rank, self._fronts[place].seq))
-        return self._fronts.pop(first)
-
-    def took(self, candidate: Candidate) -> None:
-        self._from[candidate.run_id].took(candidate)

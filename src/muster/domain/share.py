@@ -1,16 +1,17 @@
 """Who is next in a queue: priority with ageing, then whoever used least of late, then first come. Pure.
 
-**Levels.** A run's rank is its launch less the head start of its priority, so its age by rank says how
-pressing it is: older than the head start of `high` counts as high, and so on. That is how every run
-ages: a low one is as good as a medium one after 6 h and as a high one after 12 h.
+**Levels.** A run is as pressing as its priority says; and more so the longer its user has been waiting: a
+low one counts as medium after 6 h and as high after 12 h in which nothing of its user was started. (What
+counted was how long the run itself waits, a thousand runs launched at once would all rise at once, and
+everybody else would wait behind them.)
 
 **Use.** What a user had of a queue, in CPU seconds, halves every `HALF_LIFE`. It is kept as one number a
 user that only ever grows: use at a later time is written down as more (`weight`), so that old use weighs
 less by comparison and nothing has to be aged. What is running counts as it runs, and a little at once,
 so that a user with many short runs does not start them all before any has counted.
 
-**Nobody starves.** Who waits uses nothing, so others come to have used more; and what waits long enough
-rises a level, past all that came later.
+**Nobody starves.** Who gets nothing uses nothing, so others come to have used more, and rises from level
+to level. Among the runs of one user, those of lower priority age by rank.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 
 from muster.domain.policy import Limit
 from muster.domain.resources import Resources
-from muster.domain.run import HEAD_START, Priority
+from muster.domain.run import HEAD_START, Priority, launched_at
 from muster.domain.schedule import Candidate
 
 HALF_LIFE = timedelta(days=7)
@@ -35,7 +36,7 @@ LEAST_COST = 0.1
 
 _GIB = 2**30
 _BASE = datetime(2026, 1, 1, tzinfo=UTC)  #: where `weight` is 1; it stays below the largest float to 2045
-_AGES = tuple(HEAD_START[priority] // timedelta(microseconds=1) for priority in Priority)
+_AGES = tuple(HEAD_START.values())
 
 
 def rate(needs: Resources) -> float:
@@ -49,9 +50,12 @@ def weight(at: datetime) -> float:
     return float(2.0 ** ((at - _BASE) / HALF_LIFE))
 
 
-def level(rank: int, now: datetime) -> int:
-    """How pressing a run of this rank is now: 0 critical … 3 low."""
-    age = now.timestamp() * 1_000_000 - rank
+def level(rank: int, priority: Priority, served_at: datetime | None, now: datetime) -> int:
+    """How pressing a run is now: 0 critical … 3 low. Its user was last served at that time."""
+    since = launched_at(rank, priority)
+    if served_at is not None and served_at > since:
+        since = served_at
+    age = HEAD_START[priority] + (now - since)
     return next((place for place, least in enumerate(_AGES) if age >= least), len(_AGES) - 1)
 
 
@@ -61,6 +65,8 @@ class Standing:
 
     user: str
     rank: int = 0  #: of the first run that waits
+    priority: Priority = Priority.MEDIUM  #: of that run
+    served_at: datetime | None = None  #: when it last got something, or what it had ended
     used: float = 0.0  #: of late, what is running included
     runs: int = 0  #: that are running
     gpus: int = 0  #: that these have
@@ -135,22 +141,28 @@ class Line:
         self._seen: dict[str, Candidate] = {}  #: the first run of a user, where it is known
         self._passes: dict[str, int] = {}
         self._asked: str | None = None  #: whose run was given out last
-        self._heap.extend(self._place(standing.user, standing.rank, 0) for standing in standings.values())
+        self._heap.extend(self._place(s.user, s.rank, 0, s.priority) for s in standings.values())
         heapq.heapify(self._heap)
 
     def next(self) -> Candidate | None:
         """The one to look at now, if any is left; never the same again."""
         while not any(budget.spent for budget in self._budgets) and (candidate := self._best()) is not None:
-            own = self._budget_of(candidate.user)
-            if own.affords(candidate.needs) and all(b.affords(candidate.needs) for b in self._budgets):
+            if self.affords(candidate):
                 return candidate
         return None
+
+    def affords(self, candidate: Candidate) -> bool:
+        """Does every limit allow it now?"""
+        budgets = (self._budget_of(candidate.user), *self._budgets)
+        return all(budget.affords(candidate.needs) for budget in budgets)
 
     def took(self, candidate: Candidate) -> None:
         for budget in (*self._budgets, self._budget_of(candidate.user)):
             budget.spend(candidate.needs)
         self._passes[candidate.user] = self._passes.get(candidate.user, 1) - 1
-        self._standings[candidate.user].used += rate(candidate.needs) * START_CHARGE.total_seconds()
+        standing = self._standings[candidate.user]
+        standing.used += rate(candidate.needs) * START_CHARGE.total_seconds()
+        standing.served_at = self._now
 
     def _best(self) -> Candidate | None:
         """The first run of whoever is next."""
@@ -175,16 +187,44 @@ class Line:
         candidate = next(self._lists[user], None)
         if candidate is not None:
             self._seen[user] = candidate
-            heapq.heappush(self._heap, self._place(user, candidate.rank, candidate.seq))
+            heapq.heappush(self._heap, self._place(user, candidate.rank, candidate.seq, candidate.priority))
 
-    def _place(self, user: str, rank: int, seq: int) -> tuple[int, int, float, int, int, str]:
+    def _place(
+        self, user: str, rank: int, seq: int, priority: Priority
+    ) -> tuple[int, int, float, int, int, str]:
         if not self._share:
             return 0, 0, 0.0, rank, seq, user
-        used = self._standings[user].used
-        return self._passes.get(user, 0), level(rank, self._now), used, rank, seq, user
+        standing = self._standings[user]
+        pressing = level(rank, priority, standing.served_at, self._now)
+        return self._passes.get(user, 0), pressing, standing.used, rank, seq, user
 
     def _budget_of(self, user: str) -> Budget:
         if user not in self._own:
             standing = self._standings[user]
             self._own[user] = Budget.of(self._each, runs=standing.runs, gpus=standing.gpus)
         return self._own[user]
+
+
+class Merged:
+    """The lines of several queues as one: whoever waits longest by rank is looked at first."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+        self._fronts: dict[int, Candidate] = {}
+        self._from: dict[str, Line] = {}
+
+    def next(self) -> Candidate | None:
+        while True:
+            for place, line in enumerate(self._lines):
+                if place not in self._fronts and (candidate := line.next()) is not None:
+                    self._fronts[place] = candidate
+                    self._from[candidate.run_id] = line
+            if not self._fronts:
+                return None
+            place = min(self._fronts, key=lambda at: (self._fronts[at].rank, self._fronts[at].seq))
+            candidate = self._fronts.pop(place)
+            if self._lines[place].affords(candidate):  # another queue may have spent what they share
+                return candidate
+
+    def took(self, candidate: Candidate) -> None:
+        self._from[candidate.run_id].took(candidate)

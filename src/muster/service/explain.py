@@ -13,6 +13,7 @@ from muster.domain.observation import Failure
 from muster.domain.queue import Queue
 from muster.domain.resources import Resources
 from muster.domain.run import LOST_AFTER, EventType, Run, RunState
+from muster.service.place import limit_reached, place_of
 from muster.store import agents, events, queues, runs
 
 NAMED_AHEAD = 5  #: runs ahead that are named, the rest is counted
@@ -105,13 +106,16 @@ def _queued(conn: Connection, run: Run, now: datetime) -> Explanation:
     queue = queues.find_by_id(conn, run.head.queue_id)
     if queue is None:
         return Explanation(summary="Its queue is gone.", advice="Stop it and launch it elsewhere.")
-    count, first = runs.ahead_of(conn, run, limit=NAMED_AHEAD)
-    by_id = runs.find_many(conn, first)
-    ahead = [by_id[run_id] for run_id in first if run_id in by_id]
+    found = place_of(conn, queue, run, now=now, named=NAMED_AHEAD)
+    count = found.ahead
+    by_id = runs.find_many(conn, found.first)
+    ahead = [by_id[run_id] for run_id in found.first if run_id in by_id]
     serving = agents.of_queue(conn, queue.id)
     live = runs.live_in_queue(conn, queue.id)
-    wait = _reasons(run, queue, serving, live, behind=count, now=now)
-    place = f"It is number {count + 1} in queue {queue.name!r}"
+    limit = limit_reached(conn, queue, run, now=now)
+    wait = _reasons(run, queue, serving, live, behind=count, limit=limit, now=now)
+    about = "" if found.exact else "about "
+    place = f"It is {about}number {count + 1} in queue {queue.name!r}"
     details = []
     if run.head.attempt:
         details.append(
@@ -136,7 +140,14 @@ def _queued(conn: Connection, run: Run, now: datetime) -> Explanation:
 
 
 def _reasons(
-    run: Run, queue: Queue, serving: Sequence[Agent], live: Sequence[Run], *, behind: int, now: datetime
+    run: Run,
+    queue: Queue,
+    serving: Sequence[Agent],
+    live: Sequence[Run],
+    *,
+    behind: int,
+    limit: str | None,
+    now: datetime,
 ) -> _Wait:
     wait = _Wait()
     online = [agent for agent in serving if agent.online(now)]
@@ -151,6 +162,10 @@ def _reasons(
         wait.reasons.append(f"no agent of this queue is online (the last one spoke {_span(now - last)} ago)")
         wait.advice = wait.advice or f"Start one: muster agent --queue {queue.name}"
     if wait.reasons:
+        return wait
+    if limit is not None:
+        wait.reasons.append(limit)
+        wait.advice = "Wait until one of these ends, or ask the queue's owner for more."
         return wait
     full = [agent for agent in online if _jobs(agent, live) >= agent.max_jobs]
     if len(full) == len(online):

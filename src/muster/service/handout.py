@@ -15,8 +15,8 @@ from muster.domain.agent import Agent
 from muster.domain.policy import QueueOrder
 from muster.domain.resources import Resources
 from muster.domain.run import Run
-from muster.domain.schedule import Candidate, Capacity, Merged, pick
-from muster.domain.share import Budget, Line, Standing
+from muster.domain.schedule import Candidate, Capacity, pick
+from muster.domain.share import Budget, Line, Merged, Standing
 from muster.store import runs, shares
 from muster.store.agents import Served
 from muster.store.database import Tx
@@ -53,7 +53,7 @@ def hand_out(tx: Tx, wishes: Sequence[Wish], *, now: datetime) -> dict[str, list
     return given
 
 
-def _users(tx: Tx, queue: Served) -> dict[str, int] | None:
+def _users(tx: Tx, queue: Served) -> dict[str, Standing] | None:
     """Who waits; None: it does not matter, the order is that of rank alone."""
     if queue.policy.order is QueueOrder.FIFO and not queue.limited:
         return None
@@ -74,7 +74,7 @@ class _Row:
 
 
 def _from_the_front(
-    tx: Tx, wishes: Sequence[Wish], queues: dict[str, Served], waiting: dict[str, dict[str, int] | None]
+    tx: Tx, wishes: Sequence[Wish], queues: dict[str, Served], waiting: dict[str, dict[str, Standing] | None]
 ) -> dict[str, list[Run]] | None:
     """Mostly there is one queue, one user waits, and the first runs fit: then one look is enough.
     None: it is not so."""
@@ -102,7 +102,7 @@ class _Walk:
 
     tx: Tx
     queues: dict[str, Served]
-    waiting: dict[str, dict[str, int] | None]
+    waiting: dict[str, dict[str, Standing] | None]
     now: datetime = field(kw_only=True)
     passed: set[str] = field(kw_only=True)  #: handed out by another server
     standings: dict[str, dict[str, Standing]] = field(default_factory=dict)

@@ -201,6 +201,14 @@ def _check_command(order: Order, queue: Queue) -> None:
 
 def _check_possible(needs: Resources, rooms: Sequence[Resources], queue: Queue) -> None:
     """Refuse what no machine of the queue could ever run. Agents yet unknown get the benefit of the doubt."""
+    limits = queue.policy.limits
+    for limit, whose in ((limits.queue, "all its runs together"), (limits.user, "each user")):
+        if limit.gpus is not None and needs.gpus > limit.gpus:
+            raise ImpossibleRequest(
+                f"Queue {queue.name!r} allows {whose} {limit.gpus} GPUs at once; this needs {needs.gpus}.",
+                hint="Ask for less, or launch on another queue (`muster queue list`).",
+                facts={"queue": queue.name, "gpus": needs.gpus, "limit": limit.gpus},
+            )
     if not rooms or any(needs.fits_in(room) for room in rooms):
         return
     shortest = min((needs.short_of(room) for room in rooms), key=len)

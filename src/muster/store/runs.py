@@ -98,7 +98,16 @@ _fits = (
 # Claim: the next runs of one queue that a machine of this size could ever run, in order, from an index
 # that holds only waiting ones. Without the size, runs too big for it would hide those behind them.
 waiting_of_user = (
-    select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.author, runs.c.rank, runs.c.seq)
+    select(
+        runs.c.id,
+        runs.c.millicpus,
+        runs.c.memory,
+        runs.c.gpus,
+        runs.c.author,
+        runs.c.priority,
+        runs.c.rank,
+        runs.c.seq,
+    )
     .where(runs.c.queue_id == bindparam("queue_id"), runs.c.author == bindparam("user"), _is_waiting, *_fits)
     .where(tuple_(runs.c.rank, runs.c.seq) > tuple_(bindparam("rank"), bindparam("seq")))
     .order_by(runs.c.rank, runs.c.seq)
@@ -361,6 +370,7 @@ def waiting(
             run_id=row.id,
             needs=Resources(millicpus=row.millicpus, memory=row.memory, gpus=row.gpus),
             user=row.author,
+            priority=Priority(row.priority),
             rank=row.rank,
             seq=row.seq,
         )

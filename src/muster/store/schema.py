@@ -174,6 +174,7 @@ shares = Table(
     Column("queue_id", ForeignKey("queues.id", ondelete="CASCADE"), primary_key=True),
     Column("user", String(64), primary_key=True),
     Column("used", Float, nullable=False),
+    Column("served_at", Instant, nullable=False),  # when something it had ended last
 )
 
 jobs = Table(
@@ -278,6 +279,7 @@ runs = Table(
         "author",
         "rank",
         "seq",
+        "priority",
         sqlite_where=text("state = 'queued'"),
         postgresql_where=text("state = 'queued'"),
     ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 
@@ -21,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from muster.domain.run import Priority
 from muster.domain.share import GIB_COST, GPU_COST, LEAST_COST, START_CHARGE, Standing, weight
 from muster.store.schema import micros, runs, shares
 
@@ -36,8 +38,13 @@ first_of_each_user = text(
                 WHERE r.queue_id = :queue_id AND r.state = 'queued' AND r.author > waiting.author)
         FROM waiting WHERE waiting.author IS NOT NULL
     )
-    SELECT author, (SELECT min(r.rank) FROM runs r
-                    WHERE r.queue_id = :queue_id AND r.state = 'queued' AND r.author = waiting.author)
+    SELECT author,
+        (SELECT r.rank FROM runs r
+         WHERE r.queue_id = :queue_id AND r.state = 'queued' AND r.author = waiting.author
+         ORDER BY r.rank, r.seq LIMIT 1) AS rank,
+        (SELECT r.priority FROM runs r
+         WHERE r.queue_id = :queue_id AND r.state = 'queued' AND r.author = waiting.author
+         ORDER BY r.rank, r.seq LIMIT 1) AS priority
     FROM waiting WHERE author IS NOT NULL
     """
 )
@@ -65,6 +72,7 @@ _live = (
         func.count(),
         func.sum(runs.c.gpus),
         func.sum(_cost() * (_seconds() + START_CHARGE.total_seconds())),
+        func.max(runs.c.claimed_at),
     )
     .where(runs.c.queue_id == bindparam("queue_id"), runs.c.lease_expires_at.is_not(null()))
     .group_by(runs.c.author)
@@ -72,7 +80,9 @@ _live = (
 _live_of_entity = select(func.count(), func.sum(runs.c.gpus)).where(
     runs.c.entity == bindparam("entity"), runs.c.lease_expires_at.is_not(null())
 )
-_used = select(shares.c.user, shares.c.used).where(shares.c.queue_id == bindparam("queue_id"))
+_used = select(shares.c.user, shares.c.used, shares.c.served_at).where(
+    shares.c.queue_id == bindparam("queue_id")
+)
 
 
 @cache
@@ -80,37 +90,47 @@ def _charge(dialect: str) -> postgresql.Insert | sqlite.Insert:
     """Add what these runs had since their claim to what their users used."""
     had = (
         select(
-            runs.c.queue_id, runs.c.author, func.sum(_cost() * _seconds()) * bindparam("weight", type_=Float)
+            runs.c.queue_id,
+            runs.c.author,
+            func.sum(_cost() * _seconds()) * bindparam("weight", type_=Float),
+            bindparam("now", type_=BigInteger),
         )
         .where(runs.c.id.in_(bindparam("ids", expanding=True)), runs.c.claimed_at.is_not(null()))
         .group_by(runs.c.queue_id, runs.c.author)
         .order_by(runs.c.queue_id, runs.c.author)
     )
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    statement = insert(shares).from_select(["queue_id", "user", "used"], had)
+    statement = insert(shares).from_select(["queue_id", "user", "used", "served_at"], had)
     return statement.on_conflict_do_update(
-        index_elements=["queue_id", "user"], set_={"used": shares.c.used + statement.excluded.used}
+        index_elements=["queue_id", "user"],
+        set_={"used": shares.c.used + statement.excluded.used, "served_at": statement.excluded.served_at},
     )
 
 
-def waiting_users(conn: Connection, queue_id: str) -> dict[str, int]:
-    """Who waits in a queue: user → rank of the first run."""
-    rows = conn.execute(first_of_each_user, {"queue_id": queue_id})
-    return {row.author: row[1] for row in rows}
+def waiting_users(conn: Connection, queue_id: str) -> dict[str, Standing]:
+    """Who waits in a queue, each with the first of its runs."""
+    return {
+        user: Standing(user=user, rank=rank, priority=Priority(priority))
+        for user, rank, priority in conn.execute(first_of_each_user, {"queue_id": queue_id})
+    }
 
 
 def standings(
-    conn: Connection, queue_id: str, waiting: dict[str, int], *, now: datetime
+    conn: Connection, queue_id: str, waiting: Mapping[str, Standing], *, now: datetime
 ) -> dict[str, Standing]:
-    """Who waits in a queue or has something running there."""
-    found = {user: Standing(user=user, rank=rank) for user, rank in waiting.items()}
-    for user, count, gpus, used in conn.execute(_live, {"queue_id": queue_id, "now": micros(now)}):
+    """Who waits in a queue or has something running there, with all that the order goes by."""
+    found = {user: replace(standing) for user, standing in waiting.items()}
+    live = conn.execute(_live, {"queue_id": queue_id, "now": micros(now)})
+    for user, count, gpus, used, served_at in live:
         standing = found.setdefault(user, Standing(user=user))
         standing.runs, standing.gpus, standing.used = count, int(gpus), float(used)
+        standing.served_at = served_at
     per_use = weight(now)
-    for user, used in conn.execute(_used, {"queue_id": queue_id}):
+    for user, used, served_at in conn.execute(_used, {"queue_id": queue_id}):
         if user in found:
-            found[user].used += used / per_use
+            standing = found[user]
+            standing.used += used / per_use
+            standing.served_at = max(standing.served_at or served_at, served_at)
     return found
 
 

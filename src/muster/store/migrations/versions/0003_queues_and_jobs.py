@@ -19,7 +19,7 @@ def upgrade() -> None:
     _index(
         "ix_runs_waiting_user",
         "runs",
-        ["queue_id", "state", "author", "rank", "seq"],
+        ["queue_id", "state", "author", "rank", "seq", "priority"],
         where="state = 'queued'",
     )
     _index("ix_runs_job", "runs", ["job_id", "seq"], where="job_id IS NOT NULL")
@@ -29,6 +29,7 @@ def upgrade() -> None:
         sa.Column("queue_id", sa.String(16), nullable=False),
         sa.Column("user", sa.String(64), nullable=False),
         sa.Column("used", sa.Float(), nullable=False),
+        sa.Column("served_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("queue_id", "user", name=op.f("pk_shares")),
         sa.ForeignKeyConstraint(
             ["queue_id"], ["queues.id"], ondelete="CASCADE", name=op.f("fk_shares_queue_id_queues")

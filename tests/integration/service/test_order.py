@@ -1,0 +1,255 @@
+"""Who is next, in a real store: fair share, priorities, limits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from muster.domain.access import Actor, Role
+from muster.domain.errors import ImpossibleRequest, MusterError
+from muster.domain.observation import ReplicaState
+from muster.domain.policy import Limit, Policy
+from muster.domain.resources import Resources
+from muster.domain.run import Priority
+from muster.domain.share import START_CHARGE, rate
+from muster.service import claim, queue
+from muster.store import accounts, shares
+from world import GIB, MACHINE, Worker, World, member, order
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def bob(world: World) -> Actor:
+    return world.user("bob", ann=Role.MEMBER)
+
+
+def rule(world: World, **policy: Any) -> None:
+    """Give queue `gpu` these rules."""
+    world.do(
+        lambda tx: queue.edit(
+            tx, world.owner, "gpu", entity=None, config=None, variables=None, policy=policy, now=world.now
+        )
+    )
+
+
+def launched(world: World, count: int, actor: Actor | None = None, **asked: Any) -> list[str]:
+    world.clock.advance(1)
+    return [
+        run.id for run in world.launch(*[order(entity="ann", **asked) for _ in range(count)], actor=actor)
+    ]
+
+
+def given(answer: claim.Assignment) -> list[str]:
+    return [item.run.id for item in answer.claims]
+
+
+def finish(agent: Worker, run_id: str) -> None:
+    agent.report(agent.held.pop(run_id), member(0, ReplicaState.SUCCEEDED))
+
+
+def test_a_thousand_runs_of_one_do_not_hold_up_the_one_of_another(world: World, bob: Actor) -> None:
+    anns = launched(world, 20)
+    agent = world.agent(max_jobs=2)
+    assert given(agent.poll()) == anns[:2]
+    bobs = launched(world, 1, bob)
+    finish(agent, anns[0])
+    assert given(agent.poll()) == bobs
+
+
+def test_in_order_of_arrival_it_would_have_waited(world: World, bob: Actor) -> None:
+    rule(world, order="fifo")
+    anns = launched(world, 20)
+    agent = world.agent(max_jobs=2)
+    agent.poll()
+    launched(world, 1, bob)
+    finish(agent, anns[0])
+    assert given(agent.poll()) == [anns[2]]
+
+
+def test_who_used_much_waits_for_who_used_little(world: World, bob: Actor) -> None:
+    agent = world.agent(max_jobs=1)
+    [first] = launched(world, 1)
+    agent.poll()
+    world.clock.advance(HOUR)
+    finish(agent, first)
+    anns, bobs = launched(world, 2), launched(world, 2, bob)
+    got = []
+    for _ in range(4):
+        [run_id] = given(agent.poll())
+        got.append(run_id)
+        finish(agent, run_id)
+    assert got == [*bobs, *anns]
+
+
+def test_what_the_store_charges_is_what_the_rules_say(world: World) -> None:
+    values = {"gpus": 2, "cpus": 3, "memory": "8Gi"}
+    agent = world.agent()
+    [run_id] = launched(world, 1, values=values)
+    agent.poll()
+    world.clock.advance(100)
+    needs = Resources(gpus=2, millicpus=3000, memory=8 * GIB)
+
+    def used() -> float:
+        queue_id = world.run(run_id).head.queue_id
+        waiting = world.do(lambda tx: shares.waiting_users(tx.conn, queue_id))
+        found = world.do(lambda tx: shares.standings(tx.conn, queue_id, waiting, now=world.now))
+        return found["ann"].used
+
+    assert used() == pytest.approx(rate(needs) * (100 + START_CHARGE.total_seconds()))
+    finish(agent, run_id)
+    launched(world, 1)
+    assert used() == pytest.approx(rate(needs) * 100, rel=1e-4)
+    world.clock.advance(timedelta(days=7))
+    assert used() == pytest.approx(rate(needs) * 50, rel=1e-3), "it halves in a week"
+
+
+def test_priority_comes_before_share(world: World, bob: Actor) -> None:
+    agent = world.agent(max_jobs=1)
+    [first] = launched(world, 1)
+    agent.poll()
+    world.clock.advance(HOUR)
+    finish(agent, first)
+    bobs = launched(world, 1, bob)
+    urgent = launched(world, 1, priority=Priority.HIGH)
+    assert given(agent.poll()) == urgent
+    finish(agent, urgent[0])
+    assert given(agent.poll()) == bobs
+
+
+def test_who_got_nothing_for_long_rises(world: World, bob: Actor) -> None:
+    """Ann has used much, and bob's runs go first; but not for ever."""
+    agent = world.agent(max_jobs=1)
+    [first] = launched(world, 1)
+    agent.poll()
+    world.clock.advance(HOUR)
+    finish(agent, first)
+    [patient] = launched(world, 1)
+    [his] = launched(world, 1, bob)
+    assert given(agent.poll()) == [his]
+    world.clock.advance(timedelta(hours=6))
+    finish(agent, his)
+    launched(world, 1, bob)
+    assert given(agent.poll()) == [patient]
+
+
+def test_several_agents_that_ask_at_once_share_what_waits(world: World, bob: Actor) -> None:
+    workers = [world.agent(f"a{n}", locality=f"host-{n}", max_jobs=2) for n in range(3)]
+    anns, bobs = launched(world, 4), launched(world, 2, bob)
+    asks = [
+        claim.Ask(
+            actor=worker.actor,
+            agent_id=worker.agent.id,
+            incarnation=worker.agent.incarnation,
+            held=(),
+            slots=2,
+            free=MACHINE,
+            heard=world.now,
+        )
+        for worker in workers
+    ]
+    answers = world.do(lambda tx: claim.assign(tx, asks, now=world.now))
+    got = [given(answer) for answer in answers if isinstance(answer, claim.Assignment)]
+    assert [len(one) for one in got] == [2, 2, 2]
+    assert sorted(run_id for one in got for run_id in one) == sorted([*anns, *bobs])
+
+
+def test_one_that_may_not_ask_does_not_spoil_it_for_the_others(world: World) -> None:
+    good, old = world.agent("good"), world.agent("old")
+    world.agent("old")  # started again
+    [run_id] = launched(world, 1)
+    asks = [
+        claim.Ask(
+            actor=worker.actor,
+            agent_id=worker.agent.id,
+            incarnation=worker.agent.incarnation,
+            held=(),
+            slots=1,
+            free=MACHINE,
+            heard=world.now,
+        )
+        for worker in (old, good, good)
+    ]
+    refused, first, second = world.do(lambda tx: claim.assign(tx, asks, now=world.now))
+    assert isinstance(refused, MusterError)
+    assert "overtaken" in refused.detail
+    assert isinstance(first, claim.Assignment)
+    assert given(first) == [run_id]
+    assert isinstance(second, claim.Assignment)
+    assert given(second) == [run_id], "the same agent asked twice: what it did not name is sent again"
+
+
+def test_a_limit_of_the_queue(world: World) -> None:
+    rule(world, limits={"runs": 2})
+    anns = launched(world, 4)
+    agent = world.agent()
+    assert given(agent.poll()) == anns[:2]
+    assert given(agent.poll()) == []
+    assert "the queue has 2 of 2 allowed runs at once" in world.why(anns[2]).summary
+    finish(agent, anns[0])
+    assert given(agent.poll()) == [anns[2]]
+
+
+def test_a_limit_of_each_user(world: World, bob: Actor) -> None:
+    rule(world, limits={"user": {"gpus": 2}}, order="fifo")
+    anns = launched(world, 3, values={"gpus": 1})
+    bobs = launched(world, 1, bob, values={"gpus": 2})
+    agent = world.agent()
+    assert given(agent.poll()) == [*anns[:2], *bobs]
+    assert "ann has 2 of 2 allowed GPUs in use, and it needs 1" in world.why(anns[2]).summary
+    free = launched(world, 1)
+    assert given(agent.poll()) == free, "what needs no GPU goes on"
+
+
+def test_a_limit_of_the_entity_counts_all_its_queues(world: World) -> None:
+    world.queue("other")
+    world.do(lambda tx: accounts.set_limits(tx.conn, "ann", Limit(runs=2)))
+    here, there = launched(world, 2), launched(world, 2, queue="other")
+    agent = world.agent(queues=("gpu", "other"))
+    assert given(agent.poll()) == here
+    assert "ann has, in all its queues, 2 of 2 allowed runs at once" in world.why(there[0]).summary
+    finish(agent, here[0])
+    assert given(agent.poll()) == there[:1]
+
+
+def test_a_run_that_no_limit_would_ever_let_start_is_refused(world: World) -> None:
+    rule(world, limits={"gpus": 3, "user": {"gpus": 2}})
+    with pytest.raises(ImpossibleRequest, match="allows each user 2 GPUs at once; this needs 3"):
+        launched(world, 1, values={"gpus": 3})
+    with pytest.raises(ImpossibleRequest, match="all its runs together 3 GPUs at once; this needs 4"):
+        launched(world, 1, values={"gpus": 4})
+
+
+def test_a_limit_that_is_lowered_stops_nothing_that_runs(world: World) -> None:
+    anns = launched(world, 3)
+    agent = world.agent()
+    assert len(given(agent.poll(slots=2))) == 2
+    rule(world, limits={"runs": 1})
+    assert agent.poll() == claim.Assignment()
+    finish(agent, anns[0])
+    assert given(agent.poll()) == []
+    finish(agent, anns[1])
+    assert given(agent.poll()) == [anns[2]]
+
+
+def test_why_tells_the_place_by_share(world: World, bob: Actor) -> None:
+    world.agent()
+    anns, bobs = launched(world, 6), launched(world, 1, bob)
+    assert world.why(bobs[0]).place == 2
+    assert world.why(anns[0]).place == 1
+    assert world.why(anns[1]).place == 3
+    assert [run.id for run in world.why(anns[1]).ahead] == [anns[0], bobs[0]]
+
+
+def test_far_back_the_place_is_an_estimate(world: World, bob: Actor) -> None:
+    anns = launched(world, 260)
+    launched(world, 1, bob)
+    assert world.why(anns[-1]).summary.startswith("It is about number 260 in queue")
+
+
+def test_the_rules_are_kept_with_the_queue(world: World) -> None:
+    rule(world, limits={"runs": 2}, order="fifo")
+    found = world.do(lambda tx: queue.find(tx.conn, world.owner, "gpu", None))
+    assert found.policy == Policy.parse({"limits": {"runs": 2}, "order": "fifo"})
