@@ -1,37 +1,25 @@
-"""Config files: YAML or JSON that says what JSON could say, read with an eye on slips and tricks.
-
-Refused, with file, line and column: duplicate keys, keys that are not text, tabs, control characters,
-dates and other types that JSON does not have, aliases that contain themselves or blow up.
-"""
+"""Config files, read as strictly as the server reads them (`muster.domain.document`)."""
 
 from __future__ import annotations
 
-import io
-import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
-from muster.domain.errors import BadConfigFile
+from muster.domain import document
+from muster.domain.document import MAX_BYTES, dump
+from muster.domain.errors import BadConfigFile, BadDocument, TooLarge
 
-if TYPE_CHECKING:
-    from ruamel.yaml import YAML
+__all__ = ["MAX_BYTES", "STDIN", "as_file", "dump", "name_of", "parse", "parse_mapping", "read_mapping", "read_text"]
 
-MAX_BYTES = 1024 * 1024
-MAX_NODES = 100_000  #: with every alias counted as what it stands for
-MAX_DEPTH = 100
 STDIN = "-"
-
-_TAG = "tag:yaml.org,2002:"
-_SCALARS = frozenset({f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null")})
-_MERGE = f"{_TAG}merge"
 
 
 def read_mapping(path: Path | str) -> dict[str, Any]:
     """The mapping in this file; `-` is standard input."""
-    name = "<stdin>" if str(path) == STDIN else str(path)
-    return parse_mapping(_read(path, name), name=name)
+    return parse_mapping(read_text(path), name=name_of(path))
 
 
 def parse_mapping(text: str, *, name: str) -> dict[str, Any]:
@@ -45,67 +33,27 @@ def parse_mapping(text: str, *, name: str) -> dict[str, Any]:
 
 def parse(text: str, *, name: str) -> Any:
     """Whatever this text is: mapping, list or scalar."""
-    from ruamel.yaml.error import MarkedYAMLError
-    from ruamel.yaml.reader import ReaderError
+    with as_file():
+        return document.parse(text, name=name)
 
-    yaml = _yaml()
+
+@contextmanager
+def as_file() -> Iterator[None]:
+    """What is refused in here is refused because of a file: nothing was sent yet."""
     try:
-        node = yaml.compose(io.StringIO(text))
-        if node is None:
-            return None
-        _Checker(name).check(node)
-        return _plain(yaml.constructor.construct_document(node), name)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        said = error.problem or "it cannot be read"
-        if said.startswith("but "):
-            said = f"{error.context}, {said}"
-        hint = "Indent with spaces; YAML has no tabs." if "'\\t'" in said else "Mend it there."
-        raise BadConfigFile(f"{where}: {said}.", hint=hint) from error
-    except ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
-        raise BadConfigFile(
-            f"{name}:{line}:{column}: the character U+{ord(text[error.position]):04X} is not allowed.",
-            hint="Remove it.",
-        ) from error
-    except RecursionError as error:
-        raise BadConfigFile(f"{name} is nested too deep.") from error
-    except ValueError as error:  # such as an integer of a million digits
-        raise BadConfigFile(f"{name} has a value that cannot be read: {error}.") from error
+        yield
+    except (BadDocument, TooLarge) as error:
+        raise BadConfigFile(error.detail, hint=error.hint, facts=error.facts) from error
 
 
-def dump(data: Mapping[str, Any]) -> str:
-    """YAML for people: in the order given, text of several lines as such."""
-    from ruamel.yaml.representer import SafeRepresenter
-
-    class Representer(SafeRepresenter):
-        pass
-
-    Representer.add_representer(str, _represent_text)
-    yaml = _yaml()
-    yaml.Representer = Representer
-    yaml.default_flow_style = False
-    yaml.width = 100
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    stream = io.StringIO()
-    yaml.dump(dict(data), stream)
-    return stream.getvalue()
+def name_of(path: Path | str) -> str:
+    """What errors call it."""
+    return "<stdin>" if str(path) == STDIN else str(path)
 
 
-def _yaml() -> YAML:
-    from ruamel.yaml import YAML
-
-    return YAML(typ="safe", pure=True)
-
-
-def _represent_text(representer: Any, text: str) -> Any:
-    style = "|" if "\n" in text else None
-    return representer.represent_scalar(f"{_TAG}str", text, style=style)
-
-
-def _read(path: Path | str, name: str) -> str:
+def read_text(path: Path | str) -> str:
+    """The text of this file, if it is text and not too much."""
+    name = name_of(path)
     try:
         if str(path) == STDIN:
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -122,73 +70,3 @@ def _read(path: Path | str, name: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         raise BadConfigFile(f"{name}:{line}:{column}: this is not UTF-8 text.") from error
-
-
-class _Checker:
-    """Walks the tree before anything is made of it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._left = MAX_NODES
-        self._open: set[int] = set()  #: nodes we are inside of
-
-    def check(self, node: Any) -> None:
-        self._left -= 1
-        if self._left < 0:
-            self._refuse(node, "the aliases stand for too much", "Write it without aliases.")
-        if id(node) in self._open:
-            self._refuse(node, "this contains itself", "Remove the alias.")
-        if len(self._open) >= MAX_DEPTH:
-            self._refuse(node, f"this is nested more than {MAX_DEPTH} levels deep", "Make it flatter.")
-        if not isinstance(node.value, list):
-            self._check_scalar(node)
-            return
-        if node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
-            self._refuse(node, f"the type {_short(node.tag)} is not allowed", "Use mappings and lists.")
-        self._open.add(id(node))
-        seen: set[str] = set()
-        for item in node.value:
-            if not isinstance(item, tuple):
-                self.check(item)
-                continue
-            key, value = item
-            self._check_key(key, seen)
-            self.check(value)
-        self._open.remove(id(node))
-
-    def _check_key(self, key: Any, seen: set[str]) -> None:
-        if key.tag == _MERGE:
-            return
-        if key.tag != f"{_TAG}str" or isinstance(key.value, list):
-            shown = repr(key.value) if not isinstance(key.value, list) else "this"
-            self._refuse(key, f"the key {shown} is not text", "Put it in quotes.")
-        if key.value in seen:
-            self._refuse(key, f"the key {key.value!r} is there twice", "Drop one of them.")
-        seen.add(key.value)
-
-    def _check_scalar(self, node: Any) -> None:
-        if node.tag in _SCALARS:
-            return
-        kind = "date" if node.tag == f"{_TAG}timestamp" else _short(node.tag)
-        self._refuse(node, f"a value of type {kind} is not allowed", "Put it in quotes to make it text.")
-
-    def _refuse(self, node: Any, problem: str, hint: str) -> NoReturn:
-        mark = node.start_mark
-        raise BadConfigFile(f"{self._name}:{mark.line + 1}:{mark.column + 1}: {problem}.", hint=hint)
-
-
-def _short(tag: object) -> str:
-    return str(tag).removeprefix(_TAG)
-
-
-def _plain(value: Any, name: str) -> Any:
-    """A copy made of plain types, each alias written out; numbers that JSON cannot write are refused."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, name) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item, name) for item in value]
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadConfigFile(f"{name} has {value} as a value, which JSON cannot write.")
-        return float(value)
-    return value

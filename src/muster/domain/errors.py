@@ -7,6 +7,7 @@
     │   ├── BadQuantity               not a number with a known unit
     │   ├── BadName                   a name that breaks the naming rule
     │   ├── UnknownKey                a key nobody knows, with the nearest known one
+    │   ├── BadDocument               YAML or JSON with a slip or a trick in it, and where
     │   ├── BadTemplate               a config template that cannot be read
     │   ├── BadVariable               a launch value that breaks the queue's rule
     │   ├── BadDeclaration            inputs declared in a way that cannot be used
@@ -106,6 +107,17 @@ class UnknownKey(BadInput):
         near = nearest(key, names)
         hint = f"Did you mean {near!r}?" if near else f"Known keys: {', '.join(names)}."
         super().__init__(f"{where} has no key {key!r}.", hint=hint, facts={"key": key, "nearest": near})
+
+
+class BadDocument(BadInput):
+    code = "bad_document"
+    title = "The text cannot be read"
+
+    def __init__(self, problem: str, *, line: int, column: int, hint: str, name: str = "") -> None:
+        """`name`: the file it came from, if there is one. Lines and columns count from one."""
+        where = f"{name}:{line}:{column}" if name else f"Line {line}, column {column}"
+        super().__init__(f"{where}: {problem}.", hint=hint, facts={"line": line, "column": column})
+        self.problem = problem
 
 
 class BadTemplate(BadInput):
