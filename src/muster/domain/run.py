@@ -162,7 +162,7 @@ class RunSpec:
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()  #: made of inputs, for the end of the command
+    input_arguments: tuple[str, ...] = ()  #: made of inputs, for the end of the command
     managed_files: Mapping[str, Names] = field(default_factory=dict)  #: of the code → inputs merged into it
     training: Training | None = None
     retry: Retry = field(default_factory=Retry)
@@ -176,7 +176,7 @@ class RunSpec:
 
     @property
     def whole_command(self) -> tuple[str, ...]:
-        return (*self.command, *self.arguments)
+        return (*self.command, *self.input_arguments)
 
     @property
     def nodes(self) -> int:

@@ -147,7 +147,7 @@ def _plan(
         command=order.command,
         env=order.env,
         inputs=delivery.inputs,
-        arguments=delivery.arguments,
+        input_arguments=delivery.arguments,
         managed_files=delivery.files,
         training=order.training,
         retry=order.retry,

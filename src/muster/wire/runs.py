@@ -124,7 +124,7 @@ class RunModel(Told):
     ended_at: datetime | None
     version: int = Field(description="Grows with every event of the run.")
     group: str | None = Field(default=None, description="Runs that were launched together have one.")
-    arguments: list[str] = Field(
+    input_arguments: list[str] = Field(
         default_factory=list, description="The words at the end of `command` that were made of inputs."
     )
     managed_files: dict[str, list[str] | Literal[True]] = Field(
@@ -163,7 +163,7 @@ class RunModel(Told):
             ended_at=run.ended_at,
             version=head.last_event,
             group=run.group,
-            arguments=list(spec.arguments),
+            input_arguments=list(spec.input_arguments),
             managed_files=names_to_data(spec.managed_files),
         )
 
