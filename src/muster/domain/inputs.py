@@ -79,12 +79,14 @@ class Delivery:
     files: Mapping[str, Names] = field(default_factory=dict)
 
 
-def deliver(declaration: InputDeclaration | None, given: Mapping[str, Any]) -> Delivery:
-    """Check what was given, and work out where it goes."""
+def deliver(
+    declaration: InputDeclaration | None, given: Mapping[str, Any], command: Sequence[str] = ()
+) -> Delivery:
+    """Check what was given, and work out where it goes. An option that is in the command already stands."""
     inputs = checked_inputs(declaration, given)
     if declaration is None:
         return Delivery(inputs=inputs)
-    words = tuple(_words(declaration.arguments, inputs))
+    words = tuple(_words(declaration.arguments, inputs, command))
     return Delivery(inputs=inputs, arguments=words, files=declaration.files)
 
 
@@ -162,7 +164,10 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 _ABSENT = object()
 
 
-def _words(arguments: Mapping[str, str] | Literal[True], inputs: Mapping[str, Any]) -> Iterator[str]:
+def _words(
+    arguments: Mapping[str, str] | Literal[True], inputs: Mapping[str, Any], command: Sequence[str]
+) -> Iterator[str]:
+    typed = {word.partition("=")[0] for word in command}
     if arguments is True:
         found = [(f"--{name}", value) for name, value in flattened(inputs)]
     else:
@@ -172,8 +177,8 @@ def _words(arguments: Mapping[str, str] | Literal[True], inputs: Mapping[str, An
             for key, value in flattened(selected(inputs, (name,)))
         ]
     for word, value in found:
-        if value is None:
-            continue  # the program's own default
+        if value is None or word in typed:
+            continue  # the program's own default; or what was typed by hand
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         yield from (word, text) if _is_short(word) else (f"{word}={text}",)
 

@@ -90,6 +90,8 @@ def preview(
     conn: Connection, actor: Actor, order: Order, *, now: datetime, random: RandomBytes
 ) -> tuple[Run, Rendered]:
     """What launching this would file and start. Refuses what `launch` would refuse, keeps nothing."""
+    if order.declaration and order.snapshot is None:  # asked for before the code is brought here
+        order = replace(order, declaration=replace(order.declaration, files={}))
     return _plan_all(conn, actor, [order], now=now, random=random)[0]
 
 
@@ -138,7 +140,7 @@ def _plan(
     now: datetime,
     random: RandomBytes,
 ) -> tuple[Run, Rendered]:
-    delivery = deliver(order.declaration, order.inputs)
+    delivery = deliver(order.declaration, order.inputs, order.command)
     _check_command(order, queue, delivery)
     config, values = bind(queue.config, variables, order.values, queue=queue.name)
     if not isinstance(config, Mapping):

@@ -31,12 +31,14 @@ VERBS = {
     "follow_events": "run events",
     "follow_logs": "run logs",
     "get_entity": "entity show",
+    "get_group": "run compare",
     "get_manifest": "run manifest",
     "get_me": "login",
     "get_queue": "queue show",
     "get_run": "run show",
     "get_usage": "run usage",
     "launch": "launch",
+    "launch_grid": "launch",
     "list_agents": "agent list",
     "list_audit": "entity audit",
     "list_entities": "entity list",
@@ -52,6 +54,7 @@ VERBS = {
     "resume_queue": "queue resume",
     "revoke_key": "key revoke",
     "set_member": "entity member add",
+    "stop_group": "run stop",
     "stop_run": "run stop",
 }
 #: Spoken by agents, or by `launch` while it takes code along.
