@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ruamel.yaml import YAML
 
 MAX_BYTES = 4 * 1024 * 1024
-_PLAIN_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_PLAIN_TEXT = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 #: What a YAML 1.1 reader such as PyYAML takes for something else than text.
 _NOT_TEXT = frozenset("y n yes no on off true false null".split())
 
@@ -148,16 +148,21 @@ _MAPPING_BELOW = re.compile(rf"^[A-Za-z_][^\n]*{_BELOW}( +)[^\s#-]", re.MULTILIN
 def _yaml(text: str) -> YAML:
     """Reads and writes with the indentation of this text."""
     from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import RoundTripConstructor
     from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Constructor(RoundTripConstructor):
+        def construct_yaml_float(self, node: Any) -> Any:
+            value = super().construct_yaml_float(node)
+            return value if node.anchor else _Float.written(float(value), node.value)
 
     class Representer(RoundTripRepresenter):
         pass
 
-    Representer.add_representer(
-        _Exponent, lambda made, value: made.represent_scalar("tag:yaml.org,2002:float", value.text())
-    )
+    Constructor.add_constructor(_FLOAT, Constructor.construct_yaml_float)
+    Representer.add_representer(_Float, lambda made, value: made.represent_scalar(_FLOAT, value.text))
     yaml = YAML()
-    yaml.Representer = Representer
+    yaml.Constructor, yaml.Representer = Constructor, Representer
     yaml.preserve_quotes = True
     yaml.width = 2**16
     listed, below = _LIST_BELOW.search(text), _MAPPING_BELOW.search(text)
@@ -194,12 +199,19 @@ class _Aliases:
                 self._visit(value)
 
 
-class _Exponent(float):
-    """Written `1.0e-05`: PyYAML takes `1e-05` for text."""
+_FLOAT = "tag:yaml.org,2002:float"
 
-    def text(self) -> str:
-        mantissa, _, exponent = repr(float(self)).partition("e")
-        return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}e{exponent}"
+
+class _Float(float):
+    """A number and how it is written: ruamel.yaml would write some that it read a last digit off."""
+
+    text: str
+
+    @classmethod
+    def written(cls, value: float, text: str) -> _Float:
+        made = cls(value)
+        made.text = text
+        return made
 
 
 def _yaml_value(value: Any) -> Any:
@@ -217,8 +229,9 @@ def _yaml_value(value: Any) -> Any:
     if isinstance(value, str):
         plain = _PLAIN_TEXT.fullmatch(value) and value.lower() not in _NOT_TEXT
         return value if plain else DoubleQuotedScalarString(value)
-    if isinstance(value, float) and "e" in repr(value):
-        return _Exponent(value)
+    if isinstance(value, float):
+        mantissa, e, exponent = repr(value).partition("e")  # `1.0e-05`: PyYAML takes `1e-05` for text
+        return _Float.written(value, f"{mantissa}{'' if '.' in mantissa else '.0'}{e}{exponent}")
     return value
 
 

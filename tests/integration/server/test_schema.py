@@ -229,7 +229,8 @@ class Filler:
     def _known(self, name: str) -> list[str]:
         """Hers come more often than his, but for what is only looked at."""
         named = NAMED.get(self.operation.partition("_")[2], "")
-        kind = {"name": named, "run": "run_id", "group": "group_id", "snapshot": "snapshot_id"}.get(name, name)
+        kinds = {"name": named, "run": "run_id", "group": "group_id", "snapshot": "snapshot_id"}
+        kind = kinds.get(name, name)
         hers, his = self.house.fay.things.get(kind, []), self.house.zed.things.get(kind, [])
         return hers + his if self.operation in LOOKS else hers * 3 + his
 

@@ -11,7 +11,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -52,7 +52,7 @@ def test_yaml_keeps_comments_order_and_form() -> None:
             betas:
               - 0.9
               - 0.99
-        data: {path: /new, shuffle: yes}   # in one line
+        data: {path: /new, shuffle: yes}    # in one line
         plain: text
         seed: 3
         """)
@@ -68,10 +68,13 @@ def test_what_has_the_value_already_is_not_written_anew() -> None:
 @pytest.mark.parametrize("version", [(1, 1), (1, 2)], ids=str)
 @pytest.mark.parametrize(
     "value",
-    [1e-05, 1e20, -2.5e-7, 1.5, "on", "no", "Yes", "null", "~", "1e5", "12:30:00", "0x1f", "1_000", "", " a ", "a: b",
-     "#", "- a", "line\nline", "ünï", True, None, 7, [1, 2.5e-9, "on"], [], {}, {"a": [{"b": None}]}],
+    [
+        *(1e-05, 1e20, -2.5e-7, 1.5, 7, True, None, [], {}),
+        *("on", "no", "Yes", "null", "~", "1e5", "12:30:00", "0x1f", "1_000", "", " a ", "a: b", "#", "- a"),
+        *("line\nline", "ünï", [1, 2.5e-9, "on"], {"a": [{"b": None}]}),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_readers_of_either_yaml_see_the_value_that_was_given(value: Any, version: tuple[int, int]) -> None:
     written = merge_text("a: 0 # here\n", {"a": value, "b": {"c": value}}, path="c.yaml")
     assert yaml(written, version) == {"a": value, "b": {"c": value}}
@@ -130,18 +133,21 @@ def test_an_empty_file_is_an_empty_mapping(name: str) -> None:
     assert "3" in merge_text("", {"a": 3}, path=name)
 
 
+TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Z", "S"]), max_size=12)
+NUMBERS = st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
+KEYS = st.sampled_from("abcd")
 TREES = st.dictionaries(
-    st.sampled_from("abcd"),
+    KEYS,
     st.recursive(
-        st.integers(-(2**40), 2**40) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(
-            st.characters(codec="utf-8", categories=["L", "N", "P", "Z", "S"]), max_size=12),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+        NUMBERS | st.booleans() | TEXTS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
         max_leaves=6,
     ),
     max_size=4,
-)  # fmt: skip
+)
 
 
+@settings(deadline=None)
 @given(TREES, TREES)
 def test_whatever_is_merged_the_file_says_the_sum_of_both(under: Any, over: Any) -> None:
     first = merge_text("{}", under, path="c.json")

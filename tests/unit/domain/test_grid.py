@@ -81,7 +81,8 @@ def test_a_grid_that_cannot_be_is_refused(words: list[str], said: str) -> None:
 
 
 def test_a_grid_without_axes_or_values_is_none() -> None:
-    for data in ({}, {"lr": []}):
+    empty: list[dict[str, list[int]]] = [{}, {"lr": []}]
+    for data in empty:
         with pytest.raises(BadGrid):
             Grid.from_data(data)
 

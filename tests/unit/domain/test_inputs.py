@@ -86,8 +86,7 @@ def test_what_was_given_and_the_declaration_stay_as_they_are() -> None:
             {"optimizer": {"name": "adan"}},
             "optimizer.name",
             "enum",
-            "optimizer.name=adan is not among the choices adam, sgd. "
-            "Use --config optimizer.name=adam or sgd.",
+            "is not among the choices adam, sgd. Use --config optimizer.name=adam or sgd.",
         ),
         ({"optimizer": {"betas": [1, "b"]}}, "optimizer.betas[1]", "type", "optimizer.betas[1]=b is not"),
         (
