@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -87,11 +88,12 @@ def _merge_into(real: Path, path: str, tree: Mapping[str, Any]) -> None:
     merged = merge_text(text, tree, path=path)
     if merged == text:
         return
-    mode = real.stat().st_mode
-    scratch = real.with_name(f".{real.name}.muster")
-    scratch.write_bytes(merged.encode())
-    os.chmod(scratch, mode & 0o7777)
-    scratch.replace(real)
+    # A new file under a name of its own: the code may have planted a link under any that can be guessed.
+    handle, scratch = tempfile.mkstemp(dir=real.parent)
+    with open(handle, "wb") as file:
+        os.fchmod(handle, real.stat().st_mode & 0o777)
+        file.write(merged.encode())
+    os.replace(scratch, real)
 
 
 def _merge(

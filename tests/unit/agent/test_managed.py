@@ -230,3 +230,15 @@ def test_a_link_within_the_code_leads_to_its_file(tmp_path: Path) -> None:
     merge_into_files(tmp_path, {"c.json": True}, {"a": 1})
     assert (tmp_path / "c.json").is_symlink()
     assert json.loads((tmp_path / "real.json").read_text()) == {"a": 1}
+
+
+def test_a_link_that_lies_in_wait_beside_the_file_is_not_followed(tmp_path: Path) -> None:
+    outside, work = tmp_path / "precious", tmp_path / "work"
+    work.mkdir()
+    outside.write_text("precious")
+    (work / "c.json").write_text("{}")
+    for name in (".c.json.muster", "c.json.tmp", ".c.json.tmp", "c.json~"):
+        (work / name).symlink_to(outside)
+    merge_into_files(work, {"c.json": True}, {"a": 1})
+    assert outside.read_text() == "precious"
+    assert not (work / "c.json").is_symlink()
