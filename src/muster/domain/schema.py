@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 128 * 1024
 MAX_DEPTH = 64
-MAX_NODES = 5_000  #: schemas, with each `$ref` counted as all that it stands for
+MAX_NODES = 2_000  #: schemas, with each `$ref` counted as all that it stands for
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
@@ -48,7 +48,11 @@ class Schema:
         """Refuses, with the path within `where`, what cannot be used."""
         if not isinstance(data, Mapping):
             raise BadDeclaration(f"{where} is not a mapping.", hint="Write a JSON Schema of an object.")
-        text = _json(data, where)
+        return _checked(_json(data, where), where)
+
+    @classmethod
+    def _read(cls, text: str, where: str) -> Schema:
+        data: dict[str, Any] = json.loads(text)
         if str(data.get("$schema", DIALECT)).rstrip("#") != DIALECT:
             raise BadDeclaration(
                 f"{where} is written in {data['$schema']!r}.", hint=f"Muster reads {DIALECT}."
@@ -61,7 +65,7 @@ class Schema:
             )
         _Walk(data, where).check()
         _compile(text, where)
-        schema = cls(data=copy.deepcopy(dict(data)), text=text)
+        schema = cls(data=data, text=text)
         schema._check_defaults(where)
         return schema
 
@@ -145,14 +149,14 @@ class Schema:
         return made if needed <= made.keys() else {}
 
     def _check_defaults(self, where: str) -> None:
-        for path, schema in _schemas(self.data, where):
-            if "default" not in schema:
-                continue
-            alone = {**schema, "$defs": self.data.get("$defs", {})}
-            default = self._fill(schema, copy.deepcopy(schema["default"]))
-            for error in _compile.__wrapped__(_json(alone, path), path).iter_errors(default):
-                said = error.message[:200]
-                raise BadDeclaration(f"{path}.default breaks its own rule: {said}.", hint="Mend one of them.")
+        """All at once: a list of them, against a schema of such a list."""
+        found = [(path, schema) for path, schema in _schemas(self.data, where) if "default" in schema]
+        rules = {"prefixItems": [schema for _, schema in found], "$defs": self.data.get("$defs", {})}
+        defaults = [self._fill(schema, copy.deepcopy(schema["default"])) for _, schema in found]
+        for error in _compile.__wrapped__(json.dumps(rules), where).iter_errors(defaults) if found else ():
+            path = found[int(error.instance_path[0])][0]
+            said = error.message[:200]
+            raise BadDeclaration(f"{path}.default breaks its own rule: {said}.", hint="Mend one of them.")
 
 
 def _json(data: Mapping[str, Any], where: str) -> str:
@@ -195,6 +199,12 @@ def _check_depth(value: object, where: str, depth: int = 0) -> None:
         parts = value
     for part in parts:
         _check_depth(part, where, depth + 1)
+
+
+@lru_cache(maxsize=256)
+def _checked(text: str, where: str) -> Schema:
+    """Read once: the launches of a batch all bring the same one along."""
+    return Schema._read(text, where)
 
 
 @lru_cache(maxsize=256)
