@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from bench.databases import Database, Sqlite, postgres
@@ -110,30 +110,36 @@ def claim_rate(settings: ClientSettings, total: int, *, each: int, slots: int) -
             await agent.end_all()
         return claimed, took
 
-    async def work(client: AsyncClient) -> float:
-        agents = [await PlayedAgent.register(client, f"agent-{n}") for n in range(AGENTS)]
+    async def work() -> float:
+        agents = [await PlayedAgent.register(settings, f"agent-{n}") for n in range(AGENTS)]
         claimed = took = 0.0
         while claimed < total:
             more, seconds = await window(agents)
             claimed, took = claimed + more, took + seconds
+        for agent in agents:
+            agent.wire.close()
         return claimed / took
 
-    return _with_client(settings, work)
+    return asyncio.run(work())
 
 
 def launch_rate(settings: ClientSettings, times: int) -> float:
-    async def work(client: AsyncClient) -> float:
+    async def work() -> float:
         requests = [LaunchRequest(command=["true"]) for _ in range(times)]
-        began = time.perf_counter()
-        await client.launch_batch(requests)
-        return times / (time.perf_counter() - began)
+        client = AsyncClient(settings=settings)
+        try:
+            began = time.perf_counter()
+            await client.launch_batch(requests)
+            return times / (time.perf_counter() - began)
+        finally:
+            await client.close()
 
-    return _with_client(settings, work)
+    return asyncio.run(work())
 
 
 def _claim_median(settings: ClientSettings, times: int) -> Callable[[], float]:
-    async def work(client: AsyncClient) -> float:
-        agent = await PlayedAgent.register(client, "agent")
+    async def work() -> float:
+        agent = await PlayedAgent.register(settings, "agent")
         taken = []
         for _ in range(times):
             began = time.perf_counter()
@@ -142,17 +148,7 @@ def _claim_median(settings: ClientSettings, times: int) -> Callable[[], float]:
             if not claimed:
                 raise RuntimeError("no run is left to claim")
             await agent.end_all()
+        agent.wire.close()
         return statistics.median(taken) * 1000
 
-    return lambda: _with_client(settings, work)
-
-
-def _with_client(settings: ClientSettings, work: Callable[[AsyncClient], Awaitable[float]]) -> float:
-    async def whole() -> float:
-        client = AsyncClient(settings=settings)
-        try:
-            return await work(client)
-        finally:
-            await client.close()
-
-    return asyncio.run(whole())
+    return lambda: asyncio.run(work())

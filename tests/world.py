@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from muster.domain.access import Actor, KeyKind, Role
 from muster.domain.agent import Agent
+from muster.domain.errors import MusterError
 from muster.domain.observation import AttemptKey, Fact, Phase, PhaseSeen, Replica, ReplicaSeen, ReplicaState
 from muster.domain.queue import Queue
 from muster.domain.resources import Resources
@@ -237,20 +238,19 @@ class Worker:
     ) -> Assignment:
         """Ask for work. `deliver=False`: the answer is lost on the way. `heard`: it was held since then."""
         room = max(0, self.agent.max_jobs - len(self.held)) if slots is None else slots
-        answer = self.world.do(
-            lambda tx: claim.assign(
-                tx,
-                self.actor,
-                self.agent.id,
-                self.agent.incarnation,
-                held=list(self.held.values()),
-                slots=room,
-                free=self.agent.total if free is None else free,
-                now=self.world.now,
-                draining=draining,
-                heard=heard,
-            )
+        ask = claim.Ask(
+            actor=self.actor,
+            agent_id=self.agent.id,
+            incarnation=self.agent.incarnation,
+            held=list(self.held.values()),
+            slots=room,
+            free=self.agent.total if free is None else free,
+            heard=heard or self.world.now,
+            draining=draining,
         )
+        [answer] = self.world.do(lambda tx: claim.assign(tx, [ask], now=self.world.now))
+        if isinstance(answer, MusterError):
+            raise answer
         if deliver:
             self.take(answer)
         return answer

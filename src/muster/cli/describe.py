@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 EVIDENCE_LINES = 30
 
 
-def show_run(run: RunModel) -> None:
+def show_run(run: RunModel, *, newest: int | None = None) -> None:
+    """`newest`: the version its queue has now, where that is of interest."""
     show(Text(run.name, style="bold"), f"  {run.id}")
     show_facts(
         [
             ("state", _standing(run)),
             ("why", visible(run.failure.summary) if run.failure else ""),
-            ("queue", f"{run.queue} (version {run.queue_version})"),
+            ("queue", _queue(run, newest)),
             ("project", f"{run.entity}/{run.project}"),
             ("author", run.author),
             ("group", run.group or ""),
@@ -70,6 +71,11 @@ def show_explanation(
             say(Text("  │ ", style="dim"), line)
     if why.advice:
         say(Text("→ ", style="dim"), why.advice)
+
+
+def _queue(run: RunModel, newest: int | None) -> str:
+    newer = f"; the newest is {newest}" if newest not in (None, run.queue_version) else ""
+    return f"{run.queue} (version {run.queue_version}{newer})"
 
 
 def _standing(run: RunModel) -> Text:

@@ -10,6 +10,7 @@ import typer
 from muster.cli.options import Entity, Json
 from muster.cli.output import connect, hint, show, show_facts, show_json, show_table
 from muster.cli.table import column
+from muster.cli.usage import BadUsage
 from muster.cli.words import ago, count, moment
 from muster.domain.access import Role
 
@@ -39,19 +40,32 @@ def create(name: Name, json: Json = False) -> None:
 @app.command("list")
 def list_entities(json: Json = False) -> None:
     """List the users and teams you belong to; for an admin of the server, all."""
+    from muster.cli.queueview import limit_text
+
     with connect() as client:
         page = client.list_entities()
     if json:
         show_json(page)
         return
-    columns = (column("NAME", least=12), column("KIND"), column("MEMBERS", right=True), column("CREATED"))
-    rows = [(item.name, item.kind, len(item.members), ago(item.created_at)) for item in page.items]
+    columns = (
+        column("NAME", least=12),
+        column("KIND"),
+        column("MEMBERS", right=True),
+        column("CREATED"),
+        column("LIMITS", spare=1),
+    )
+    rows = [
+        (item.name, item.kind, len(item.members), ago(item.created_at), limit_text(item.limits))
+        for item in page.items
+    ]
     show_table(columns, rows, empty="There is none.")
 
 
 @app.command("show")
 def show_one(name: Name, json: Json = False) -> None:
-    """Show who is in it, in which role."""
+    """Show who is in it, in which role, and its limits."""
+    from muster.cli.queueview import limit_text
+
     with connect() as client:
         found = client.get_entity(name)
     if json:
@@ -62,11 +76,44 @@ def show_one(name: Name, json: Json = False) -> None:
             (found.kind, found.name),
             ("created", moment(found.created_at)),
             ("members", count(len(found.members), "member")),
+            ("limits", limit_text(found.limits)),
         ]
     )
     show()
     rows = [(user, role.value) for user, role in sorted(found.members.items())]
     show_table((column("USER"), column("ROLE")), rows, empty="Nobody is in it.")
+
+
+@app.command()
+def limit(
+    name: Name,
+    runs: Annotated[
+        str | None, typer.Option(metavar="N", help="Runs at once; `none` lifts the limit.")
+    ] = None,
+    gpus: Annotated[
+        str | None, typer.Option(metavar="N", help="GPUs at once; `none` lifts the limit.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Limit what all queues of a user or team may run at once. For an admin of the server."""
+    from muster.cli.queuefile import read_limit
+    from muster.cli.queueview import limit_text
+    from muster.wire.queues import LimitModel
+
+    if runs is None and gpus is None:
+        raise BadUsage("There is nothing to limit.", hint="Give --runs N, --gpus N, or both.")
+    with connect() as client:
+        now = client.get_entity(name).limits
+        wanted = LimitModel(
+            runs=now.runs if runs is None else read_limit("--runs", runs),
+            gpus=now.gpus if gpus is None else read_limit("--gpus", gpus),
+        )
+        changed = client.set_entity_limits(name, wanted)
+    if json:
+        show_json(changed)
+    else:
+        said = limit_text(changed.limits)
+        show(f"{name} may have {said} at once." if said else f"{name} is not limited.")
 
 
 @app.command()

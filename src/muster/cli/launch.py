@@ -92,8 +92,9 @@ def launch(
         ),
     ] = None,
     priority: Annotated[
-        Priority, typer.Option(help="Place in the queue.", rich_help_panel=WHERE)
-    ] = Priority.MEDIUM,
+        Priority | None,
+        typer.Option(help="Place in the queue.  [default: medium]", rich_help_panel=WHERE),
+    ] = None,
     gpus: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="GPUs of each node.", rich_help_panel=ASKS)
     ] = None,

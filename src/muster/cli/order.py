@@ -68,7 +68,7 @@ class Order:
     project: str | None
     entity: str | None
     name: str | None
-    priority: Priority
+    priority: Priority | None
     retry: int | None
     values: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)

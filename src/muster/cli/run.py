@@ -126,10 +126,11 @@ def show_one(run: OneRun, json: Json = False) -> None:
 
     with connect() as client:
         found = pick_run(client, run)
-    if json:
-        show_json(found)
-    else:
-        show_run(found)
+        if json:
+            show_json(found)
+            return
+        queue = None if found.state.terminal else client.get_queue(found.queue, entity=found.entity)
+    show_run(found, newest=queue.version if queue else None)
 
 
 @app.command()

@@ -12,7 +12,17 @@ from muster.domain import document
 from muster.domain.document import MAX_BYTES, dump
 from muster.domain.errors import BadConfigFile, BadDocument, TooLarge
 
-__all__ = ["MAX_BYTES", "STDIN", "as_file", "dump", "name_of", "parse", "parse_mapping", "read_mapping", "read_text"]
+__all__ = [
+    "MAX_BYTES",
+    "STDIN",
+    "as_file",
+    "dump",
+    "name_of",
+    "parse",
+    "parse_mapping",
+    "read_mapping",
+    "read_text",
+]
 
 STDIN = "-"
 

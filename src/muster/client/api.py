@@ -30,7 +30,18 @@ from muster.wire.accounts import (
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
 from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
-from muster.wire.queues import QueueEdit, QueueModel, QueueRequest
+from muster.wire.queues import (
+    DiffModel,
+    LimitModel,
+    ParseModel,
+    ParseRequest,
+    QueueEdit,
+    QueueModel,
+    QueueRequest,
+    QueueVersionModel,
+    RollbackRequest,
+    VersionSummary,
+)
 from muster.wire.runs import (
     EventModel,
     ExplanationModel,
@@ -226,9 +237,10 @@ class AsyncClient:
         return await self._get(f"/queues/{_part(name)}", QueueModel, entity=entity)
 
     async def edit_queue(self, name: str, edit: QueueEdit, *, entity: str | None = None) -> QueueModel:
-        """Make a new version of a queue."""
+        """Make a new version of a queue. What `edit` was not given stays."""
+        body = edit.model_dump_json(exclude_unset=True).encode()
         response = await self._transport.send(
-            "PATCH", f"/queues/{_part(name)}", json_body=_body(edit), params={"entity": entity}
+            "PATCH", f"/queues/{_part(name)}", json_body=body, params={"entity": entity}
         )
         return QueueModel.model_validate_json(response.content)
 
@@ -241,8 +253,41 @@ class AsyncClient:
         return await self._post(f"/queues/{_part(name)}/pause", None, QueueModel, params={"entity": entity})
 
     async def resume_queue(self, name: str, *, entity: str | None = None) -> QueueModel:
-        """Hand out runs again."""
+        """Hand out runs again, and take launches again."""
         return await self._post(f"/queues/{_part(name)}/resume", None, QueueModel, params={"entity": entity})
+
+    async def drain_queue(self, name: str, *, entity: str | None = None) -> QueueModel:
+        """Take no more launches. What waits and what runs goes on."""
+        return await self._post(f"/queues/{_part(name)}/drain", None, QueueModel, params={"entity": entity})
+
+    async def parse_queue(self, request: ParseRequest) -> ParseModel:
+        """Look through a config: its variables, macros and objects, and what is wrong with it."""
+        return await self._post("/queues/parse", request, ParseModel, timeout=120)
+
+    async def list_queue_versions(
+        self, name: str, *, entity: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[VersionSummary]:
+        """The versions of a queue, the newest first, and what each changed."""
+        path = f"/queues/{_part(name)}/versions"
+        return await self._get(path, Page[VersionSummary], entity=entity, limit=limit, cursor=cursor)
+
+    async def get_queue_version(
+        self, name: str, version: int, *, entity: str | None = None
+    ) -> QueueVersionModel:
+        """A queue as it was at one version."""
+        return await self._get(f"/queues/{_part(name)}/versions/{version}", QueueVersionModel, entity=entity)
+
+    async def diff_queue(
+        self, name: str, *, from_version: int, to_version: int, entity: str | None = None
+    ) -> DiffModel:
+        """How two versions of a queue differ."""
+        params = {"from": from_version, "to": to_version, "entity": entity}
+        return await self._get(f"/queues/{_part(name)}/diff", DiffModel, **params)
+
+    async def roll_back_queue(self, name: str, version: int, *, entity: str | None = None) -> QueueModel:
+        """Make a new version of a queue that says what an old one said."""
+        path, request = f"/queues/{_part(name)}/rollback", RollbackRequest(version=version)
+        return await self._post(path, request, QueueModel, params={"entity": entity})
 
     # code
 
@@ -313,6 +358,13 @@ class AsyncClient:
     async def create_entity(self, name: str) -> EntityModel:
         """Create a team."""
         return await self._post("/entities", EntityRequest(name=name), EntityModel)
+
+    async def set_entity_limits(self, name: str, limits: LimitModel) -> EntityModel:
+        """Limit what all queues of an entity together may run at once."""
+        response = await self._transport.send(
+            "PUT", f"/entities/{_part(name)}/limits", json_body=_body(limits)
+        )
+        return EntityModel.model_validate_json(response.content)
 
     async def set_member(self, name: str, user: str, request: RoleRequest) -> None:
         """Give a user a role in an entity."""

@@ -248,7 +248,7 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
         config=dict(asked.get("config") or {}),
         values=dict(asked.get("values") or {}),
         training=_training(asked.get("training")),
-        priority=Priority(priority) if priority else Priority.MEDIUM,
+        priority=Priority(priority) if priority else None,
         image=asked.get("image"),
         inputs=jobfile.inputs.to_data() if jobfile.inputs else None,
     )

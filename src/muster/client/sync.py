@@ -25,7 +25,17 @@ from muster.wire.accounts import (
 from muster.wire.base import Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
 from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
-from muster.wire.queues import QueueEdit, QueueModel, QueueRequest
+from muster.wire.queues import (
+    DiffModel,
+    LimitModel,
+    ParseModel,
+    ParseRequest,
+    QueueEdit,
+    QueueModel,
+    QueueRequest,
+    QueueVersionModel,
+    VersionSummary,
+)
 from muster.wire.runs import (
     EventModel,
     ExplanationModel,
@@ -246,7 +256,7 @@ class Client:
         return self.wait(self._async.get_queue(name, entity=entity))
 
     def edit_queue(self, name: str, edit: QueueEdit, *, entity: str | None = None) -> QueueModel:
-        """Make a new version of a queue."""
+        """Make a new version of a queue. What `edit` was not given stays."""
         return self.wait(self._async.edit_queue(name, edit, entity=entity))
 
     def delete_queue(self, name: str, *, entity: str | None = None) -> None:
@@ -258,8 +268,38 @@ class Client:
         return self.wait(self._async.pause_queue(name, entity=entity))
 
     def resume_queue(self, name: str, *, entity: str | None = None) -> QueueModel:
-        """Hand out runs again."""
+        """Hand out runs again, and take launches again."""
         return self.wait(self._async.resume_queue(name, entity=entity))
+
+    def drain_queue(self, name: str, *, entity: str | None = None) -> QueueModel:
+        """Take no more launches. What waits and what runs goes on."""
+        return self.wait(self._async.drain_queue(name, entity=entity))
+
+    def parse_queue(self, request: ParseRequest) -> ParseModel:
+        """Look through a config: its variables, macros and objects, and what is wrong with it."""
+        return self.wait(self._async.parse_queue(request))
+
+    def list_queue_versions(
+        self, name: str, *, entity: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[VersionSummary]:
+        """The versions of a queue, the newest first, and what each changed."""
+        return self.wait(self._async.list_queue_versions(name, entity=entity, limit=limit, cursor=cursor))
+
+    def get_queue_version(self, name: str, version: int, *, entity: str | None = None) -> QueueVersionModel:
+        """A queue as it was at one version."""
+        return self.wait(self._async.get_queue_version(name, version, entity=entity))
+
+    def diff_queue(
+        self, name: str, *, from_version: int, to_version: int, entity: str | None = None
+    ) -> DiffModel:
+        """How two versions of a queue differ."""
+        return self.wait(
+            self._async.diff_queue(name, from_version=from_version, to_version=to_version, entity=entity)
+        )
+
+    def roll_back_queue(self, name: str, version: int, *, entity: str | None = None) -> QueueModel:
+        """Make a new version of a queue that says what an old one said."""
+        return self.wait(self._async.roll_back_queue(name, version, entity=entity))
 
     def create_snapshot(self, request: SnapshotRequest) -> SnapshotModel:
         """Announce code. The answer names the files the server does not have yet."""
@@ -310,6 +350,10 @@ class Client:
     def create_entity(self, name: str) -> EntityModel:
         """Create a team."""
         return self.wait(self._async.create_entity(name))
+
+    def set_entity_limits(self, name: str, limits: LimitModel) -> EntityModel:
+        """Limit what all queues of an entity together may run at once."""
+        return self.wait(self._async.set_entity_limits(name, limits))
 
     def set_member(self, name: str, user: str, request: RoleRequest) -> None:
         """Give a user a role in an entity."""

@@ -107,10 +107,8 @@ def parse_json(data: bytes) -> Any:
 
 def check_tree(tree: object, *, what: str) -> None:
     """Refuse data from elsewhere that this module would not have read."""
-    count = 0
-    for path, value in _walk(tree, what):
-        count += 1
-        if count > MAX_NODES:
+    for count, (path, value) in enumerate(walk(tree, what=what)):
+        if count >= MAX_NODES:
             raise BadInput(f"{what} has more than {MAX_NODES} values.", hint="Make it smaller.")
         keys = value if isinstance(value, Mapping) else ()
         for key in keys:
@@ -138,7 +136,7 @@ def dump(data: Mapping[str, Any]) -> str:
         pass
 
     Representer.add_representer(str, _represent_text)
-    Representer.ignore_aliases = lambda self, data: True  # type: ignore[method-assign,assignment]
+    Representer.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
     yaml = _yaml()
     yaml.Representer = Representer
     yaml.default_flow_style = False
@@ -166,16 +164,17 @@ def too_large(name: str) -> TooLarge:
     return TooLarge(f"{name or 'The text'} is larger than 1 MiB.", hint="A config is a few lines of YAML.")
 
 
-def _walk(tree: object, what: str, path: Path = ()) -> Iterator[tuple[Path, object]]:
+def walk(tree: object, path: Path = (), *, what: str = "This") -> Iterator[tuple[Path, object]]:
+    """Every value with its path, those that hold others first."""
     if len(path) >= MAX_DEPTH and isinstance(tree, Mapping | list):
         raise BadInput(f"{what} is nested more than {MAX_DEPTH} levels deep.", hint="Make it flatter.")
     yield path, tree
     if isinstance(tree, Mapping):
         for key, value in tree.items():
-            yield from _walk(value, what, (*path, key))
+            yield from walk(value, (*path, key), what=what)
     elif isinstance(tree, list):
         for place, value in enumerate(tree):
-            yield from _walk(value, what, (*path, place))
+            yield from walk(value, (*path, place), what=what)
 
 
 def _yaml() -> YAML:
@@ -217,6 +216,7 @@ class _Reader:
         self._name = name
         self._left = MAX_NODES
         self._open: set[int] = set()  #: nodes we are inside of
+        self._top: Any = None  #: and the uppermost of them, below the document itself
         self._places: dict[Path, Place] = {}
         self._scalars = _yaml().constructor
 
@@ -225,8 +225,10 @@ class _Reader:
 
     def _value(self, node: Any, path: Path) -> Any:
         self._left -= 1
-        if self._left < 0:
-            self._refuse(node, "the aliases stand for too much", "Write it without aliases.")
+        if len(path) <= 1:
+            self._top = node
+        if self._left < 0:  # an alias leads back to its anchor; what it blows up is here
+            self._refuse(self._top, "the aliases stand for too much", "Write it without aliases.")
         if id(node) in self._open:
             self._refuse(node, "this contains itself", "Remove the alias.")
         self._places[path] = _place(node)
@@ -265,12 +267,15 @@ class _Reader:
     def _scalar(self, node: Any) -> Any:
         if node.tag not in _SCALARS:
             kind = "date" if node.tag == f"{_TAG}timestamp" else _short(node.tag)
-            self._refuse(
-                node, f"a value of type {kind} is not allowed", "Put it in quotes to make it text."
-            )
+            self._refuse(node, f"a value of type {kind} is not allowed", "Put it in quotes to make it text.")
         if node.tag in _NUMBERS:
             return self._number(node)
-        return self._text(node) if node.tag == f"{_TAG}str" else self._scalars.construct_object(node)
+        if node.tag == f"{_TAG}str":
+            return self._text(node)
+        try:
+            return self._scalars.construct_object(node)
+        except KeyError:  # !!bool of something else
+            self._refuse(node, f"this is no {_short(node.tag)}", "Put it in quotes to make it text.")
 
     def _number(self, node: Any) -> int | float:
         if len(node.value) > MAX_DIGITS:

@@ -1,14 +1,15 @@
 """Which waiting runs an agent gets, from its free capacity. Pure.
 
-The order is given: rank, smallest first (`muster.domain.run.queue_rank`). A run that does not fit is
-passed over, but the first one passed over holds a reservation: whatever it is short of is kept for
-it, so that many small runs cannot hold up a big one for ever. What is left beyond its needs stays open.
+The order is given by the lines of its queues (`muster.domain.share`). A run that does not fit is passed
+over, but the first one passed over holds a reservation: whatever it is short of is kept for it, so that
+many small runs cannot hold up a big one for ever. What is left beyond its needs stays open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from muster.domain.resources import Resources
 
@@ -17,6 +18,7 @@ from muster.domain.resources import Resources
 class Candidate:
     run_id: str
     needs: Resources
+    user: str = ""
     rank: int = 0
     seq: int = 0  #: breaks ties of rank: first in, first out
 
@@ -30,13 +32,23 @@ class Capacity:
     total: Resources
 
 
-def pick(candidates: Iterable[Candidate], capacity: Capacity) -> list[str]:
-    """The runs to hand out now, in order."""
-    chosen: list[str] = []
+class Lineup(Protocol):
+    """Waiting runs, to be looked at one by one."""
+
+    def next(self) -> Candidate | None:
+        """The next to look at; None: no more."""
+
+    def took(self, candidate: Candidate) -> None:
+        """It is handed out."""
+
+
+def pick(line: Lineup, capacity: Capacity, *, look: int) -> list[Candidate]:
+    """The runs to hand out now, in order, among the first so many."""
+    chosen: list[Candidate] = []
     free, slots = capacity.free, capacity.slots
     reserved: Resources | None = None
-    for candidate in candidates:
-        if slots == 0:
+    for _ in range(look):
+        if slots <= 0 or (candidate := line.next()) is None:
             break
         needs = candidate.needs
         if not needs.fits_in(capacity.total):
@@ -47,7 +59,8 @@ def pick(candidates: Iterable[Candidate], capacity: Capacity) -> list[str]:
             continue
         if reserved is not None and _delays(needs, reserved, free):
             continue
-        chosen.append(candidate.run_id)
+        line.took(candidate)
+        chosen.append(candidate)
         free, slots = free - needs, slots - 1
     return chosen
 
@@ -64,3 +77,25 @@ def _delays(needs: Resources, reserved: Resources, free: Resources) -> bool:
         or (needs.millicpus > 0 and reserved.millicpus > left.millicpus)
         or (needs.memory > 0 and reserved.memory > left.memory)
     )
+
+
+class Merged:
+    """The lines of several queues as one: whoever waits longest by rank is looked at first."""
+
+    def __init__(self, lines: Sequence[Lineup]) -> None:
+        self._lines = list(lines)
+        self._fronts: dict[int, Candidate] = {}
+        self._from: dict[str, Lineup] = {}
+
+    def next(self) -> Candidate | None:
+        for place, line in enumerate(self._lines):
+            if place not in self._fronts and (candidate := line.next()) is not None:
+                self._fronts[place] = candidate
+                self._from[candidate.run_id] = line
+        if not self._fronts:
+            return None
+        first = min(self._fronts, key=lambda place: (self._fronts[place].rank, self._fronts[place].seq))
+        return self._fronts.pop(first)
+
+    def took(self, candidate: Candidate) -> None:
+        self._from[candidate.run_id].took(candidate)

@@ -23,7 +23,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from muster.domain.document import walk
 from muster.domain.errors import BadTemplate, BadVariable, nearest
+from muster.domain.suggest import suggested_type
 from muster.domain.variables import Value, Variable, as_text
 
 Tree: TypeAlias = Any  #: mappings, lists and scalars, as JSON and YAML give them
@@ -55,7 +57,7 @@ def check_declared(tree: Tree, variables: Iterable[Variable]) -> None:
     used = find_variables(tree)
     for name in used:
         if name not in declared:
-            raise _undeclared(name, declared)
+            raise _undeclared(name, declared, tree)
     for name in declared:
         if name not in used:
             raise BadTemplate(
@@ -81,7 +83,7 @@ def bind(
 
     def value_of(name: str) -> Value:
         if name not in bound:
-            raise _undeclared(name, declared)
+            raise _undeclared(name, declared, tree)
         return bound[name]
 
     def text_of(token: re.Match[str]) -> str | None:
@@ -195,9 +197,11 @@ def _by_name(variables: Iterable[Variable]) -> dict[str, Variable]:
     return declared
 
 
-def _undeclared(name: str, declared: Iterable[str]) -> BadTemplate:
+def _undeclared(name: str, declared: Iterable[str], tree: Tree) -> BadTemplate:
     near = nearest(name, declared)
-    hint = f"Did you mean {{{{{near}}}}}?" if near else f'Declare "{name}" among the queue\'s variables.'
+    paths = [path for path, text in walk(tree) if isinstance(text, str) and name in find_variables(text)]
+    declare = f"eclare it: --var {name}:{suggested_type(name, paths)}"
+    hint = f"Did you mean {{{{{near}}}}}? If not, d{declare}" if near else f"D{declare}"
     return BadTemplate(
         f"The template uses {{{{{name}}}}}, which is not declared.",
         hint=hint,

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from muster.domain.errors import MusterError
 from muster.domain.names import RandomBytes
 from muster.server.logshare import LogShare
-from muster.service import sweep
+from muster.service import claim, sweep
 from muster.service.bus import Bus
+from muster.service.claim import Ask, Assignment
 from muster.service.tidy import Files
 from muster.store import postgres
 from muster.store.blobs import BlobPool
-from muster.store.database import Database
+from muster.store.database import Database, Tx
 from muster.store.logs import LogStore
 from muster.store.usage import UsageStore
 
@@ -71,6 +73,8 @@ class Context:
     closing: bool = False
     topics: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  #: what wakes whom
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    #: serves all agents that ask at the same time; one function, so that they are found to be of a kind
+    assign: Callable[[Tx, Sequence[Ask]], Sequence[Assignment | MusterError]] = field(init=False)
 
     @classmethod
     def open(cls, settings: Settings) -> Context:
@@ -89,6 +93,9 @@ class Context:
             usage=UsageStore(settings.data_dir / "usage"),
             blobs=BlobPool(settings.data_dir / "code"),
         )
+
+    def __post_init__(self) -> None:
+        self.assign = lambda tx, asks: claim.assign(tx, asks, now=self.now())
 
     async def keep_time(self) -> None:
         """Set the clock by the database's, where it has one, and note that a server is there."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
@@ -17,8 +17,9 @@ from sqlalchemy import Connection
 from muster.domain.access import Action, Actor, KeyKind, Role
 from muster.domain.errors import AlreadyExists, BadInput, Conflict, NotAllowed, NotFound, NotSignedIn
 from muster.domain.names import RandomBytes, checked_name, new_id
-from muster.service.bus import KEYS
-from muster.store import accounts, records, runs
+from muster.domain.policy import Limit
+from muster.service.bus import KEYS, queue_topic
+from muster.store import accounts, queues, records, runs
 from muster.store.accounts import Entity, Key, User
 from muster.store.database import Tx
 
@@ -148,6 +149,31 @@ def remove_member(tx: Tx, actor: Actor, entity: str, user: str, *, now: datetime
     if not accounts.drop_member(tx.conn, entity, user):
         raise NotFound("member", user, hint=f"`muster entity show {entity}` lists the members.")
     _audit_member(tx, actor, entity, user, {"role": None}, now)
+
+
+def set_limits(tx: Tx, actor: Actor, name: str, limits: Limit, *, now: datetime) -> Entity:
+    """What all queues of an entity may run at once. Its own admins cannot lift it."""
+    tx.alone("accounts")
+    if not actor.server_admin:
+        raise NotAllowed("Only an admin of the server may limit an entity.")
+    entity = accounts.find_entity(tx.conn, name)
+    if entity is None:
+        raise NotFound(
+            "entity", name, known=[entity.name for entity in accounts.list_entities(tx.conn, None)]
+        )
+    accounts.set_limits(tx.conn, name, limits)
+    records.add_audit(
+        tx.conn,
+        at=now,
+        actor=actor.name,
+        action="entity.limit",
+        entity=name,
+        target=name,
+        data=limits.to_data(),
+    )
+    for queue in queues.of_entities(tx.conn, [name]):
+        tx.tell(queue_topic(queue.id))  # what waited may go on
+    return replace(entity, limits=limits)
 
 
 def create_key(

@@ -22,16 +22,17 @@ from sqlalchemy import Connection
 
 from muster.domain.access import Action, Actor
 from muster.domain.agent import Agent
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import Conflict, MusterError, NotFound
 from muster.domain.observation import AttemptKey
 from muster.domain.resources import Resources
 from muster.domain.run import LEASE_TTL, EventType, Run, RunHead, RunState
-from muster.domain.schedule import Candidate, Capacity, pick
+from muster.domain.schedule import Capacity
+from muster.service.handout import Wish, hand_out
 from muster.service.journal import Entry, write
 from muster.store import agents, attempts, runs
+from muster.store.agents import Served
 from muster.store.database import Tx
 
-LOOK_AHEAD = 64  #: waiting runs of a queue looked at for one that fits
 RENEW_SLACK = timedelta(seconds=2)  #: a lease that would gain less by it is not written again
 TOUCH_EVERY = timedelta(seconds=1)  #: nor that an agent was seen
 
@@ -96,52 +97,124 @@ def checked_agent(agent: Agent | None, actor: Actor, agent_id: str, incarnation:
     return agent
 
 
-def assign(
-    tx: Tx,
-    actor: Actor,
-    agent_id: str,
-    incarnation: str,
-    *,
-    held: Sequence[Held],
-    slots: int,
-    free: Resources,
-    now: datetime,
-    heard: datetime | None = None,
-    draining: bool = False,
-) -> Assignment:
-    """Renew the agent's leases and give it whatever there is for it.
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """An agent's request: what it has, and room for how much more."""
 
-    Leases last from when the agent was `heard`, which is now unless its request was held: an agent that
-    died meanwhile must not live on through the request it left.
+    actor: Actor
+    agent_id: str
+    incarnation: str
+    held: Sequence[Held]
+    slots: int
+    free: Resources
+    heard: datetime  #: leases last from here on, not from when the request is answered: see `assign`
+    draining: bool = False
+
+
+@dataclass(kw_only=True)
+class _Turn:
+    """An agent that is being served."""
+
+    ask: Ask
+    agent: Agent
+    queues: Sequence[Served]
+    living: list[tuple[RunHead, Resources]] = field(default_factory=list)
+    books: _Books = field(default_factory=_Books)
+    adopted: list[str] = field(default_factory=list)
+
+
+def assign(tx: Tx, asks: Sequence[Ask], *, now: datetime) -> list[Assignment | MusterError]:
+    """Renew the agents' leases and give each whatever there is for it.
+
+    All that ask at the same time are served with the same few statements. Leases last from when an agent
+    was heard, which is before now if its request was held: an agent that died meanwhile must not live on
+    through the request it left.
     """
-    heard = heard or now
-    known, serving = agents.hold_serving(tx.conn, agent_id)
-    agent = checked_agent(known, actor, agent_id, incarnation)
-    if agent.left_at is not None:  # its last request was still waiting when it said good-bye
-        return Assignment()
-    if abs(heard - agent.seen_at) > TOUCH_EVERY or agent.free != free:
-        agents.touch(tx.conn, agent.id, at=heard, free=free)
-    living = runs.hold_live_of_agent(tx.conn, agent.id)
-    if any(_is_due(head, heard) for head, _ in living):
-        runs.extend_leases(tx.conn, agent.id, until=heard + LEASE_TTL)
-    books = _balance(tx, agent, [head for head, _ in living], held)
-    entries = [_taken_back(agent, head, now) for head in books.reclaim]
-    adopted = _adopt(tx, agent, runs.hold_orphans(tx.conn, agent.locality), now, entries)
+    answers: dict[int, Assignment | MusterError] = {}
+    rest = list(enumerate(asks))
+    while rest:  # an agent with two requests is served twice: the second knows what the first was given
+        first: dict[str, tuple[int, Ask]] = {}
+        for place, ask in rest:
+            first.setdefault(ask.agent_id, (place, ask))
+        rest = [(place, ask) for place, ask in rest if first[ask.agent_id][0] != place]
+        served = _serve(tx, [ask for _, ask in first.values()], now)
+        answers |= zip((place for place, _ in first.values()), served, strict=True)
+    return [answers[place] for place in range(len(asks))]
+
+
+def _serve(tx: Tx, asks: Sequence[Ask], now: datetime) -> list[Assignment | MusterError]:
+    answers: dict[str, Assignment | MusterError] = {}
+    turns: dict[str, _Turn] = {}
+    known = agents.hold_serving(tx.conn, [ask.agent_id for ask in asks])
+    for ask in asks:
+        found, queues = known.get(ask.agent_id, (None, []))
+        try:
+            agent = checked_agent(found, ask.actor, ask.agent_id, ask.incarnation)
+        except MusterError as error:
+            answers[ask.agent_id] = error
+            continue
+        if agent.left_at is not None:  # its last request was still waiting when it said good-bye
+            answers[ask.agent_id] = Assignment()
+            continue
+        turns[agent.id] = _Turn(ask=ask, agent=agent, queues=queues)
+    if turns:
+        answers |= _take_turns(tx, turns, now)
+    return [answers[ask.agent_id] for ask in asks]
+
+
+def _take_turns(tx: Tx, turns: Mapping[str, _Turn], now: datetime) -> dict[str, Assignment]:
+    _renew(tx, turns)
+    _balance(tx, turns)
+    entries = [_taken_back(turn.agent, head, now) for turn in turns.values() for head in turn.books.reclaim]
+    entries += _adopt(tx, turns, {entry.head.id for entry in entries}, now)
     write(tx, entries)
-    taken = runs.find_many(tx.conn, [*(head.id for head in books.reclaim), *adopted])
-    resent = runs.find_many(tx.conn, [head.id for head in books.resend])
-    unheard = [*resent.values(), *(taken[run_id] for run_id in adopted)]
-    given = [needs for _, needs in living] + [run.spec.resources for run in taken.values()]
-    capacity = _room(agent, books, unheard, given, slots=slots, free=free)
-    claimed: list[Run] = []
-    if capacity.slots > 0 and serving and not draining:
-        claimed = _claim_waiting(tx, agent, serving, capacity, now)
-    tries = attempts.find_many(tx.conn, [_key(run) for run in unheard])
-    claims = [
-        Claim(run=run, queue=run.queue, adopt=True, report_seq=tries[_key(run)].report_seq) for run in unheard
+    resent = [head.id for turn in turns.values() for head in turn.books.resend]
+    whole = runs.find_many(tx.conn, [*(entry.head.id for entry in entries), *resent])
+    unheard = {
+        agent_id: [whole[run_id] for run_id in (*(h.id for h in turn.books.resend), *turn.adopted)]
+        for agent_id, turn in turns.items()
+    }
+    wishes = [
+        Wish(agent=turn.agent, queues=turn.queues, capacity=_room(turn, unheard[agent_id], whole))
+        for agent_id, turn in turns.items()
+        if not turn.ask.draining
     ]
-    claims += [Claim(run=run, queue=run.queue, adopt=False) for run in claimed]
-    return Assignment(claims=tuple(claims), stops=tuple(books.stops), drops=tuple(books.drops))
+    claimed = _claim(tx, hand_out(tx, wishes, now=now), turns, now)
+    tries = attempts.find_many(tx.conn, [_key(run) for found in unheard.values() for run in found])
+    return {
+        agent_id: Assignment(
+            claims=(
+                *(
+                    Claim(run=run, queue=run.queue, adopt=True, report_seq=tries[_key(run)].report_seq)
+                    for run in unheard[agent_id]
+                ),
+                *(Claim(run=run, queue=run.queue, adopt=False) for run in claimed.get(agent_id, ())),
+            ),
+            stops=tuple(turn.books.stops),
+            drops=tuple(turn.books.drops),
+        )
+        for agent_id, turn in turns.items()
+    }
+
+
+def _renew(tx: Tx, turns: Mapping[str, _Turn]) -> None:
+    """Note who was heard of, and lengthen what they have."""
+    seen = {
+        agent_id: (turn.ask.heard, turn.ask.free)
+        for agent_id, turn in turns.items()
+        if abs(turn.ask.heard - turn.agent.seen_at) > TOUCH_EVERY or turn.agent.free != turn.ask.free
+    }
+    if seen:
+        agents.touch(tx.conn, seen)
+    for head, needs in runs.hold_live(tx.conn, turns):
+        turns[head.agent_id or ""].living.append((head, needs))
+    due = {
+        agent_id: turn.ask.heard + LEASE_TTL
+        for agent_id, turn in turns.items()
+        if any(_is_due(head, turn.ask.heard) for head, _ in turn.living)
+    }
+    if due:
+        runs.extend_leases(tx.conn, due)
 
 
 def _key(run: Run) -> AttemptKey:
@@ -153,18 +226,29 @@ def _is_due(head: RunHead, now: datetime) -> bool:
     return head.lease_expires_at is None or head.lease_expires_at < now + LEASE_TTL - RENEW_SLACK
 
 
-def _balance(tx: Tx, agent: Agent, living: Sequence[RunHead], held: Sequence[Held]) -> _Books:
-    """Compare what the agent says it has with what it was given."""
-    books = _Books()
-    live = {head.id: head for head in living}
-    said = {item.key.run_id: item for item in held}
-    books.resend = [
-        head for head in live.values() if head.id not in said or said[head.id].epoch != head.epoch
-    ]
-    elsewhere = [run_id for run_id in said if run_id not in live]
+def _balance(tx: Tx, turns: Mapping[str, _Turn]) -> None:
+    """Compare what each agent says it has with what it was given."""
+    given = {head.id: agent_id for agent_id, turn in turns.items() for head, _ in turn.living}
+    elsewhere = {
+        item.key.run_id
+        for agent_id, turn in turns.items()
+        for item in turn.ask.held
+        if given.get(item.key.run_id) != agent_id
+    }
     if elsewhere:
         runs.hold(tx.conn, elsewhere)
     others = runs.find_many(tx.conn, elsewhere)
+    for turn in turns.values():
+        _balance_one(tx, turn, others)
+
+
+def _balance_one(tx: Tx, turn: _Turn, others: Mapping[str, Run]) -> None:
+    books = turn.books
+    live = {head.id: head for head, _ in turn.living}
+    said = {item.key.run_id: item for item in turn.ask.held}
+    books.resend = [
+        head for head in live.values() if head.id not in said or said[head.id].epoch != head.epoch
+    ]
     for run_id, item in said.items():
         head = live.get(run_id) or (others[run_id].head if run_id in others else None)
         if head is None or head.epoch != item.epoch or head.state is RunState.QUEUED:
@@ -175,13 +259,12 @@ def _balance(tx: Tx, agent: Agent, living: Sequence[RunHead], held: Sequence[Hel
             books.freed += others[run_id].spec.resources
             continue
         if run_id not in live:
-            if not _was_given_to(tx, agent, item):
+            if not _was_given_to(tx, turn.agent, item):
                 books.drops.append(item.key)
                 continue
             books.reclaim.append(head)
         if head.state is RunState.STOPPING and not item.stopping:
             books.stops.append(item.key)
-    return books
 
 
 def _was_given_to(tx: Tx, agent: Agent, item: Held) -> bool:
@@ -190,22 +273,17 @@ def _was_given_to(tx: Tx, agent: Agent, item: Held) -> bool:
     return attempt is not None and (attempt.agent_id, attempt.epoch) == (agent.id, item.epoch)
 
 
-def _room(
-    agent: Agent,
-    books: _Books,
-    unheard: Sequence[Run],
-    given: Sequence[Resources],
-    *,
-    slots: int,
-    free: Resources,
-) -> Capacity:
+def _room(turn: _Turn, unheard: Sequence[Run], whole: Mapping[str, Run]) -> Capacity:
     """What the agent can take on: what it said, with what ended since and less what it has not heard
     of yet; and never more than its machine less the runs it was given."""
+    books, agent = turn.books, turn.agent
+    taken = [whole[run_id] for run_id in (*(head.id for head in books.reclaim), *turn.adopted)]
+    given = [needs for _, needs in turn.living] + [run.spec.resources for run in taken]
     promised = sum((run.spec.resources for run in unheard), start=Resources())
     used = sum(given, start=Resources())
     return Capacity(
-        slots=min(slots + books.released - len(unheard), agent.max_jobs - len(given)),
-        free=(free + books.freed - promised).at_most(agent.total - used),
+        slots=min(turn.ask.slots + books.released - len(unheard), agent.max_jobs - len(given)),
+        free=(turn.ask.free + books.freed - promised).at_most(agent.total - used),
         total=agent.total,
     )
 
@@ -217,19 +295,25 @@ def _taken_back(agent: Agent, head: RunHead, now: datetime) -> Entry:
     return entry
 
 
-def _adopt(
-    tx: Tx, agent: Agent, orphans: Sequence[RunHead], now: datetime, entries: list[Entry]
-) -> list[str]:
-    """Take over runs whose agent went silent and whose processes this agent can see."""
+def _adopt(tx: Tx, turns: Mapping[str, _Turn], known: Collection[str], now: datetime) -> list[Entry]:
+    """Take over runs whose agent went silent and whose processes one of these agents can see."""
+    orphans = runs.hold_orphans(tx.conn, {turn.agent.locality for turn in turns.values()})
+    entries: list[Entry] = []
     if not orphans:
-        return []
-    known = {entry.head.id for entry in entries}
-    mine = set(agents.queue_ids(tx.conn, agent.id))
-    adopted = []
-    for head in orphans:
-        if head.id in known or head.queue_id not in mine:
+        return entries
+    serves = {agent_id: set(agents.queue_ids(tx.conn, agent_id)) for agent_id in turns}
+    for head, locality in orphans:
+        turn = next(
+            (
+                turn
+                for agent_id, turn in turns.items()
+                if turn.agent.locality == locality and head.queue_id in serves[agent_id]
+            ),
+            None,
+        )
+        if turn is None or head.id in known:
             continue
-        epoch = head.epoch + 1
+        agent, epoch = turn.agent, head.epoch + 1
         entry = Entry(head, now, agent.name)
         entry.note(EventType.LEASE, {"agent": agent.name, "epoch": epoch, "what": "taken over"})
         entry.set(epoch=epoch, agent_id=agent.id, lease_expires_at=now + LEASE_TTL)
@@ -237,52 +321,32 @@ def _adopt(
         key = AttemptKey(run_id=head.id, attempt=head.attempt)
         values = {"epoch": epoch, "report_seq": 0, "agent_id": agent.id, "agent_name": agent.name}
         attempts.change(tx.conn, {key: values})
-        adopted.append(head.id)
-    return adopted
+        turn.adopted.append(head.id)
+    return entries
 
 
-def _claim_waiting(
-    tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity, now: datetime
-) -> list[Run]:
-    picked = _first(tx, agent, serving, capacity) or _picked(tx, agent, serving, capacity)
-    if not picked:
-        return []
-    entries = [_claimed(agent, run.head, now) for run in picked]
-    attempts.add(tx.conn, [_attempt_row(agent, entry.head, now) for entry in entries])
-    write(tx, entries)
-    return [replace(run, head=entry.head, claimed_at=now) for run, entry in zip(picked, entries, strict=True)]
-
-
-def _first(tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity) -> list[Run]:
-    """Mostly an agent has one queue and the first that wait there fit; then one look is enough."""
-    if len(serving) > 1:
-        return []
-    found = runs.take_first(tx.conn, serving[0], room=agent.total, limit=capacity.slots)
-    candidates = [Candidate(run_id=run.id, needs=run.spec.resources) for run in found]
-    return found if len(pick(candidates, capacity)) == len(found) else []
-
-
-def _picked(tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity) -> list[Run]:
-    """The runs to be handed out, in order. What another server is just handing out is passed over."""
-    passed: set[str] = set()
-    while True:
-        chosen = _choose(tx, agent, serving, capacity, passed)
-        found = runs.take_waiting(tx.conn, chosen) if chosen else {}
-        if len(found) == len(chosen):
-            return [found[run_id] for run_id in chosen]
-        passed.update(run_id for run_id in chosen if run_id not in found)
-
-
-def _choose(
-    tx: Tx, agent: Agent, serving: Sequence[str], capacity: Capacity, passed: Collection[str]
-) -> list[str]:
-    limit = max(LOOK_AHEAD, 2 * capacity.slots) + len(passed)
-    candidates: list[Candidate] = []
-    for queue_id in serving:
-        candidates += runs.waiting(tx.conn, queue_id, room=agent.total, limit=limit)
-    candidates = [candidate for candidate in candidates if candidate.run_id not in passed]
-    candidates.sort(key=lambda candidate: (candidate.rank, candidate.seq))
-    return pick(candidates, capacity)
+def _claim(
+    tx: Tx, given: Mapping[str, Sequence[Run]], turns: Mapping[str, _Turn], now: datetime
+) -> dict[str, list[Run]]:
+    """Write down who has what."""
+    entries = {
+        run.id: _claimed(turns[agent_id].agent, run.head, now)
+        for agent_id, found in given.items()
+        for run in found
+    }
+    if not entries:
+        return {}
+    rows = [
+        _attempt_row(turns[agent_id].agent, entries[run.id].head, now)
+        for agent_id, found in given.items()
+        for run in found
+    ]
+    attempts.add(tx.conn, rows)
+    write(tx, [*entries.values()])
+    return {
+        agent_id: [replace(run, head=entries[run.id].head, claimed_at=now) for run in found]
+        for agent_id, found in given.items()
+    }
 
 
 def _claimed(agent: Agent, head: RunHead, now: datetime) -> Entry:

@@ -117,6 +117,11 @@ def _queued(conn: Connection, run: Run, now: datetime) -> Explanation:
         details.append(
             f"Attempt {run.head.attempt} ended early; it waits for attempt {run.head.attempt + 1}."
         )
+    if run.queue_version != queue.version:
+        details.append(
+            f"It keeps version {run.queue_version} of the queue, with which it was launched; "
+            f"the newest is version {queue.version}."
+        )
     if count > len(ahead) > 0:
         details.append(f"{count - len(ahead)} more runs are ahead of it.")
     return Explanation(

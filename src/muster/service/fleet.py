@@ -115,7 +115,7 @@ def _served_queue(tx: Tx, entity: str, name: str, engine: str) -> Queue:
 
 def _orphan_runs(tx: Tx, agent: Agent, now: datetime, *, why: str) -> None:
     entries = []
-    for head, _ in runs.hold_live_of_agent(tx.conn, agent.id):
+    for head, _ in runs.hold_live(tx.conn, [agent.id]):
         entry = Entry(head, now, agent.name)
         entry.note(EventType.LEASE, {"agent": agent.name, "epoch": head.epoch, "what": why})
         entry.set(agent_id=None, lease_expires_at=now)

@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.domain.run import EventType, RunHead, RunState
 from muster.service.bus import EVENTS, run_topic
-from muster.store import events, runs
+from muster.store import events, runs, shares
 from muster.store.database import Tx
 
 
@@ -46,6 +46,10 @@ class Entry:
         self.note(EventType.STATE, data)
         self.set(state=state)
 
+    @property
+    def ends_attempt(self) -> bool:
+        return any(event.type is EventType.ATTEMPT for event in self.events)
+
     def set(self, **values: Any) -> None:
         """Change columns of the run, and of the head where it has them."""
         self.changes.update(values)
@@ -57,6 +61,9 @@ class Entry:
 def write(tx: Tx, entries: list[Entry]) -> None:
     """Write all entries; tell whoever follows these runs."""
     events.add(tx, [event for entry in entries for event in entry.events])
+    ended = [entry.head.id for entry in entries if entry.ends_attempt]
+    if ended:
+        shares.charge(tx.conn, ended, now=entries[0].at)
     runs.change(tx.conn, {entry.head.id: entry.changes for entry in entries if entry.changes})
     for entry in entries:
         if entry.events:

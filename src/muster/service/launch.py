@@ -22,6 +22,7 @@ from muster.domain.variables import Variable
 from muster.engine.port import Rendered
 from muster.service.bus import EVENTS, queue_topic
 from muster.service.render import render, work_of
+from muster.service.standing import check_open
 from muster.store import accounts, agents, events, queues, records, runs
 from muster.store.database import Tx
 
@@ -44,7 +45,7 @@ class Order:
     values: Mapping[str, Any] = field(default_factory=dict)
     training: Training | None = None
     retry: Retry = field(default_factory=Retry)
-    priority: Priority = Priority.MEDIUM
+    priority: Priority | None = None  #: None: not named, and so medium
     snapshot: str | None = None
     image: str | None = None
     declaration: InputDeclaration | None = None  #: what the job says about its inputs
@@ -112,6 +113,7 @@ def _plan_all(
             rooms[queue.id] = [agent.total for agent in agents.of_queue(conn, queue.id)]
             variables[queue.id] = [Variable.parse(name, data) for name, data in queue.variables.items()]
         queue = found[place]
+        check_open(queue, order.priority)
         run, rendered = _plan(actor, order, queue, variables[queue.id], entity=entity, now=now, random=random)
         _check_possible(rendered.resources, rooms[run.head.queue_id], found[place])
         code = (entity, order.snapshot, order.command[0], *run.spec.managed_files)
@@ -180,8 +182,8 @@ def _plan(
         queue_version=queue.version,
         name=checked_name(order.name, what="run") if order.name else friendly_name(random),
         author=actor.name,
-        priority=order.priority,
-        rank=queue_rank(now, order.priority),
+        priority=order.priority or Priority.MEDIUM,
+        rank=queue_rank(now, order.priority or Priority.MEDIUM),
         spec=spec,
         failure=None,
         created_at=now,

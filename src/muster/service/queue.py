@@ -1,4 +1,4 @@
-"""Queues: create, change, pause, remove."""
+"""Queues: create, change, roll back, pause, drain, remove."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from muster.domain.access import Action, Actor
+from muster.domain.document import check_tree
 from muster.domain.errors import AlreadyExists, Conflict, NotFound
 from muster.domain.names import RandomBytes, checked_name, new_id
-from muster.domain.queue import Queue, engine_for
+from muster.domain.policy import Policy
+from muster.domain.queue import Queue, QueueVersion, engine_for
 from muster.domain.template import bind, check_declared
 from muster.domain.variables import Variable
 from muster.engine.process.config import ProcessConfig
@@ -51,6 +53,7 @@ def create(
     entity: str | None,
     now: datetime,
     random: RandomBytes,
+    policy: Policy | None = None,
     follows_inventory: bool = False,
 ) -> Queue:
     tx.alone("queues")
@@ -70,6 +73,7 @@ def create(
         version=1,
         config=config,
         variables=checked_variables(engine, config, variables),
+        policy=policy or Policy(),
         follows_inventory=follows_inventory,
         created_at=now,
         created_by=actor.name,
@@ -81,6 +85,8 @@ def create(
 
 def checked_variables(engine: str, config: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
     """The definitions in their stored form, if they and the config fit together and the engine."""
+    check_tree(config, what="config")
+    check_tree(variables, what="variables")
     parsed = [Variable.parse(name, data) for name, data in variables.items()]
     check_declared(config, parsed)
     trial, _ = bind(config, parsed, {v.name: v.example() for v in parsed}, queue="")
@@ -96,46 +102,97 @@ def edit(
     entity: str | None,
     config: Mapping[str, Any] | None,
     variables: Mapping[str, Any] | None,
+    policy: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> Queue:
-    """A new version. Runs that wait keep the version they were launched with."""
-    tx.alone("queues")
-    queue = find(tx.conn, actor, name, entity)
-    actor.require(Action.MANAGE, queue.entity)
-    new_config = queue.config if config is None else config
-    new_variables = queue.variables if variables is None else variables
-    checked = checked_variables(queue.engine, new_config, new_variables)
-    if new_config == queue.config and checked == queue.variables:
-        return queue
-    newer = replace(
+    """A new version; what is None stays, and of `policy` what it does not name.
+
+    Runs that wait keep the version they were launched with.
+    """
+    queue = _held(tx, actor, name, entity)
+    wanted = replace(
         queue,
-        config=new_config,
-        variables=checked,
-        version=queue.version + 1,
+        config=queue.config if config is None else config,
+        variables=queue.variables if variables is None else variables,
+        policy=Policy.parse({**queue.policy.to_data(), **(policy or {})}),
         follows_inventory=queue.follows_inventory and variables is None,  # what the owner says stands
     )
+    return _renew(tx, actor, queue, wanted, now, action="queue.edit")
+
+
+def roll_back(tx: Tx, actor: Actor, name: str, version: int, *, entity: str | None, now: datetime) -> Queue:
+    """A new version that says what an old one said."""
+    queue = _held(tx, actor, name, entity)
+    old = find_version(tx.conn, queue, version)
+    wanted = replace(
+        queue,
+        config=old.config,
+        variables=old.variables,
+        policy=old.policy,
+        follows_inventory=queue.follows_inventory and old.variables == queue.variables,
+    )
+    return _renew(tx, actor, queue, wanted, now, action="queue.rollback", to=version)
+
+
+def _renew(
+    tx: Tx, actor: Actor, queue: Queue, wanted: Queue, now: datetime, *, action: str, **more: int
+) -> Queue:
+    """Keep `wanted` as the newest version, unless nothing of it is new."""
+    wanted = replace(wanted, variables=checked_variables(queue.engine, wanted.config, wanted.variables))
+    if wanted.definition() == queue.definition():
+        return queue
+    newer = replace(wanted, version=queue.version + 1)
     queues.add_version(tx.conn, newer, at=now, by=actor.name)
-    _audit(tx, actor, "queue.edit", newer, now)
+    _audit(tx, actor, action, newer, now, **more)
+    tx.tell(queue_topic(queue.id))  # limits may have been raised
     return newer
 
 
+def find_version(conn: Connection, queue: Queue, version: int) -> QueueVersion:
+    found = queues.find_version(conn, queue.id, version)
+    if found is None:
+        raise NotFound(
+            "version",
+            f"v{version}",
+            hint=f"Queue {queue.name!r} has v1 … v{queue.version}: muster queue versions {queue.name}",
+        )
+    return found
+
+
 def set_paused(tx: Tx, actor: Actor, name: str, *, entity: str | None, paused: bool, now: datetime) -> Queue:
+    """Paused: no run of it is started. Not paused: it is open, for launches too."""
+    queue = _held(tx, actor, name, entity)
+    if paused:
+        wanted = replace(queue, paused_at=queue.paused_at or now)
+    else:
+        wanted = replace(queue, paused_at=None, draining_at=None)
+    return _set_standing(tx, actor, queue, wanted, now, action="queue.pause" if paused else "queue.resume")
+
+
+def drain(tx: Tx, actor: Actor, name: str, *, entity: str | None, now: datetime) -> Queue:
+    """Take no more launches; what waits and runs goes on."""
+    queue = _held(tx, actor, name, entity)
+    wanted = replace(queue, draining_at=queue.draining_at or now)
+    return _set_standing(tx, actor, queue, wanted, now, action="queue.drain")
+
+
+def _held(tx: Tx, actor: Actor, name: str, entity: str | None) -> Queue:
     tx.alone("queues")
     queue = find(tx.conn, actor, name, entity)
     actor.require(Action.MANAGE, queue.entity)
-    if (queue.paused_at is not None) == paused:
-        return queue
-    changed = replace(queue, paused_at=now if paused else None)
-    queues.set_paused(tx.conn, queue.id, changed.paused_at)
-    _audit(tx, actor, "queue.pause" if paused else "queue.resume", queue, now)
-    tx.tell(queue_topic(queue.id))
-    return changed
+    return queue
+
+
+def _set_standing(tx: Tx, actor: Actor, queue: Queue, wanted: Queue, now: datetime, *, action: str) -> Queue:
+    if wanted != queue:
+        queues.set_standing(tx.conn, queue.id, paused_at=wanted.paused_at, draining_at=wanted.draining_at)
+        _audit(tx, actor, action, queue, now)
+        tx.tell(queue_topic(queue.id))
+    return wanted
 
 
 def delete(tx: Tx, actor: Actor, name: str, *, entity: str | None, now: datetime) -> None:
-    tx.alone("queues")
-    queue = find(tx.conn, actor, name, entity)
-    actor.require(Action.MANAGE, queue.entity)
+    queue = _held(tx, actor, name, entity)
     if queues.has_runs(tx.conn, queue.id):
         raise Conflict(
             f"Queue {name!r} has runs; deleting it would lose their history.",
@@ -155,7 +212,7 @@ def find(conn: Connection, actor: Actor, name: str, entity: str | None) -> Queue
     return queue
 
 
-def _audit(tx: Tx, actor: Actor, action: str, queue: Queue, now: datetime) -> None:
+def _audit(tx: Tx, actor: Actor, action: str, queue: Queue, now: datetime, **more: int) -> None:
     records.add_audit(
         tx.conn,
         at=now,
@@ -163,5 +220,5 @@ def _audit(tx: Tx, actor: Actor, action: str, queue: Queue, now: datetime) -> No
         action=action,
         entity=queue.entity,
         target=queue.name,
-        data={"version": queue.version},
+        data={"version": queue.version, **more},
     )

@@ -79,6 +79,10 @@ def list_entities(conn: Connection, names: Sequence[str] | None) -> list[Entity]
     return [_entity(row) for row in conn.execute(query)]
 
 
+def set_limits(conn: Connection, name: str, limits: Limit) -> None:
+    conn.execute(update(entities).where(entities.c.name == name).values(limits=limits.to_data() or None))
+
+
 def _entity(row: AnyRow) -> Entity:
     return Entity(
         name=row.name,

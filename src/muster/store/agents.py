@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, null, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, null, select, update
 
 from muster.domain.agent import Agent
+from muster.domain.policy import Limit, Policy
 from muster.domain.resources import Resources
 from muster.store.bulk import change_many
-from muster.store.schema import AnyRow, agent_queues, agents, queues
+from muster.store.schema import AnyRow, agent_queues, agents, entities, queue_versions, queues
 
 
 def save(conn: Connection, agent: Agent, queue_ids: Sequence[str]) -> None:
@@ -56,25 +58,70 @@ def hold(conn: Connection, agent_id: str) -> Agent | None:
     return _agent(row) if row else None
 
 
-_serving = (
-    select(func.aggregate_strings(queues.c.id, ","))
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A queue that an agent takes runs from, as far as handing them out goes."""
+
+    id: str
+    entity: str
+    policy: Policy
+    entity_limit: Limit
+
+    @property
+    def limited(self) -> bool:
+        return bool(self.policy.limits or self.entity_limit)
+
+
+_open_queues = (
+    select(
+        agent_queues.c.agent_id,
+        queues.c.id,
+        queues.c.entity,
+        queue_versions.c.policy,
+        entities.c.limits,
+    )
     .join_from(agent_queues, queues, agent_queues.c.queue_id == queues.c.id)
-    .where(agent_queues.c.agent_id == agents.c.id, queues.c.paused_at.is_(null()))
-    .scalar_subquery()
+    .join(
+        queue_versions,
+        and_(queue_versions.c.queue_id == queues.c.id, queue_versions.c.version == queues.c.version),
+    )
+    .join(entities, entities.c.name == queues.c.entity)
+    .where(queues.c.paused_at.is_(null()))
+    .subquery()
 )
-_by_id_serving = (
-    select(agents, _serving.label("serving"))
-    .where(agents.c.id == bindparam("id"))
-    .with_for_update(key_share=True)
+_with_queues = (
+    select(
+        agents,
+        _open_queues.c.id.label("queue_id"),
+        _open_queues.c.entity.label("queue_entity"),
+        _open_queues.c.policy,
+        _open_queues.c.limits,
+    )
+    .join_from(agents, _open_queues, _open_queues.c.agent_id == agents.c.id, isouter=True)
+    .where(agents.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(agents.c.id)
+    .with_for_update(key_share=True, of=agents)
 )
 
 
-def hold_serving(conn: Connection, agent_id: str) -> tuple[Agent | None, list[str]]:
-    """`hold`, with the ids of its queues that are not paused."""
-    row = conn.execute(_by_id_serving, {"id": agent_id}).one_or_none()
-    if row is None:
-        return None, []
-    return _agent(row), row.serving.split(",") if row.serving else []
+def hold_serving(conn: Connection, agent_ids: Sequence[str]) -> dict[str, tuple[Agent, list[Served]]]:
+    """These agents, each with its queues that are not paused: nothing else is done for them meanwhile."""
+    found: dict[str, tuple[Agent, list[Served]]] = {}
+    for row in conn.execute(_with_queues, {"ids": list(agent_ids)}):
+        if row.id not in found:
+            found[row.id] = (_agent(row), [])
+        if row.queue_id is not None:
+            found[row.id][1].append(_served(row))
+    return found
+
+
+def _served(row: AnyRow) -> Served:
+    return Served(
+        id=row.queue_id,
+        entity=row.queue_entity,
+        policy=Policy.parse(row.policy or {}),
+        entity_limit=Limit.parse(row.limits or {}, where="limits"),
+    )
 
 
 def find_by_name(conn: Connection, entity: str, name: str) -> Agent | None:
@@ -104,17 +151,22 @@ def queue_ids(conn: Connection, agent_id: str) -> list[str]:
     return list(rows.scalars())
 
 
-def touch(conn: Connection, agent_id: str, *, at: datetime, free: Resources | None) -> None:
-    values: dict[str, Any] = {"seen_at": at}
-    if free is not None:
-        values["free"] = dict(free.__dict__)
-    change_many(conn, agents, [({"id": agent_id}, values)])
+def touch(conn: Connection, seen: Mapping[str, tuple[datetime, Resources]]) -> None:
+    """Agent → when it was heard of, and what it had free then."""
+    change_many(
+        conn,
+        agents,
+        [
+            ({"id": agent_id}, {"seen_at": at, "free": dict(free.__dict__)})
+            for agent_id, (at, free) in seen.items()
+        ],
+    )
 
 
 def shift_seen(conn: Connection, *, by: timedelta) -> None:
     """Move the moment at which each agent was last heard of."""
-    for row in conn.execute(select(agents.c.id, agents.c.seen_at)).all():
-        touch(conn, row.id, at=row.seen_at + by, free=None)
+    rows = conn.execute(select(agents.c.id, agents.c.seen_at)).all()
+    change_many(conn, agents, [({"id": row.id}, {"seen_at": row.seen_at + by}) for row in rows])
 
 
 def leave(conn: Connection, agent_id: str, *, at: datetime) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 from muster.domain.observation import AttemptKey, EndSeen, Failure, Phase, Replica
 from muster.domain.run import AttemptEnd
 from muster.domain.verdict import AttemptView
-from muster.store.bulk import change_many
+from muster.store.bulk import add_many, change_many
 from muster.store.codec import (
     end_from_data,
     end_to_data,
@@ -52,7 +52,7 @@ class Attempt:
 
 
 def add(conn: Connection, items: Sequence[Mapping[str, Any]]) -> None:
-    conn.execute(insert(attempts), [{"report_seq": 0, "reason": "", **item} for item in items])
+    add_many(conn, attempts, [{"report_seq": 0, "reason": "", **item} for item in items])
 
 
 # Looked up by run, sorted out by attempt here: for `(run_id, attempt) IN (…)` SQLite reads the whole table.

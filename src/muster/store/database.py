@@ -3,7 +3,7 @@
 A write is a function of a transaction. Those that wait while the disk is busy are run one after
 another in the same transaction and committed together: one durable flush serves them all, and no
 caller hears "done" before it is. If one of them fails, which is rare, all are undone and run again,
-each behind a savepoint.
+each behind a savepoint. Writes of one kind that are done best for many at once (`write_among`) are.
 
 On PostgreSQL other servers write too. A write then locks the rows it is about to decide on (`runs`
 says how), and one that collided with another's all the same is undone and run again.
@@ -16,25 +16,29 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from muster._failpoint import failpoint
 from muster.domain.errors import BadInput, MusterError, StoreUnavailable
 from muster.store import postgres, sqlite
+from muster.store.bulk import add_many
 from muster.store.schema import events
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 MAX_GROUP = 256  #: writes in one commit
 READERS = 4
+GATHER = 0.002  #: seconds that a write waits for others where several came together before
 TRIES = 5  #: of a write that collides with those of other servers
 
 
@@ -64,6 +68,8 @@ class Tx:
 @dataclass(kw_only=True, eq=False)
 class _Job:
     work: Callable[[Tx], Any]
+    kind: Callable[[Tx, Sequence[Any]], Sequence[Any]] | None = None  #: does all items of the kind at once
+    item: Any = None
     loop: asyncio.AbstractEventLoop | None = None
     future: asyncio.Future[Any] | None = None
     result: Any = None
@@ -90,6 +96,7 @@ class Database:
         self._relay = postgres.Relay(self.url) if kind == "postgresql" else None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="muster-read")
+        self._company = 1  # writes in the last group
         self._writer = threading.Thread(target=self._write_loop, name="muster-write", daemon=True)
         self._writer.start()
 
@@ -123,6 +130,21 @@ class Database:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Job(work=work, loop=loop, future=future))
+        return await future
+
+    async def write_among(self, kind: Callable[[Tx, Sequence[A]], Sequence[T | MusterError]], item: A) -> T:
+        """`write` for one of many items that are done best together: those that wait at the same time go
+        into one call of `kind`, which answers each with its result or its error."""
+
+        def alone(tx: Tx) -> T:
+            [answer] = kind(tx, [item])
+            if isinstance(answer, MusterError):
+                raise answer
+            return answer
+
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(work=alone, kind=kind, item=item, loop=loop, future=future))
         return await future
 
     def write_now(self, work: Callable[[Tx], T]) -> T:
@@ -161,17 +183,23 @@ class Database:
             if first is None:
                 return
             group, last = self._gather(first)
+            self._company = len(group)
             self._settle(group)
             self._deliver(group)
             if last:
                 return
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
-        """The writes that wait already, and whether the end was among them."""
+        """The writes that wait already, and whether the end was among them. Where several came together
+        the last time, they are waited for a moment: one commit is then likely to serve them all again."""
         group = [first]
+        deadline = time.monotonic() + GATHER
         while len(group) < MAX_GROUP:
             try:
-                job = self._jobs.get_nowait()
+                if len(group) < self._company:
+                    job = self._jobs.get(timeout=max(0.0, deadline - time.monotonic()))
+                else:
+                    job = self._jobs.get_nowait()
             except queue.Empty:
                 return group, False
             if job is None:
@@ -194,12 +222,8 @@ class Database:
         committing = False
         try:
             with self._write_engine.connect() as conn:
-                txs = []
-                for job in group:
-                    tx = Tx(conn=conn)
-                    job.result = job.work(tx)
-                    txs.append(tx)
-                self._finish(conn, txs)
+                txs = [(kin, _run_kin(conn, kin)) for kin in _by_kind(group)]
+                self._finish(conn, [tx for _, tx in txs])
                 committing = True
                 self._commit(conn)
         except BaseException as error:  # noqa: BLE001 - whose it is, the second run tells
@@ -208,8 +232,9 @@ class Database:
             for job in group:
                 job.error, job.result = _uncertain(error), None
             return True
-        for job, tx in zip(group, txs, strict=True):
-            job.topics = tx.topics
+        for kin, tx in txs:
+            for job in kin:
+                job.topics = tx.topics
         return True
 
     def _together(self, group: Sequence[_Job], *, patient: bool = False) -> list[_Job]:
@@ -257,7 +282,7 @@ class Database:
                 postgres.lock(conn, "events")
             self._relay.notify(conn, topics)
         if rows:
-            conn.execute(insert(events), rows)
+            add_many(conn, events, rows)
 
     def _deliver(self, group: Sequence[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
@@ -279,6 +304,26 @@ class Database:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)
+
+
+def _by_kind(group: Sequence[_Job]) -> list[list[_Job]]:
+    """Those of one kind together, at the place of the first."""
+    kinds: dict[object, list[_Job]] = {}
+    for job in group:
+        kinds.setdefault(job if job.kind is None else job.kind, []).append(job)
+    return list(kinds.values())
+
+
+def _run_kin(conn: Connection, kin: Sequence[_Job]) -> Tx:
+    tx = Tx(conn=conn)
+    kind = kin[0].kind
+    if kind is None:
+        kin[0].result = kin[0].work(tx)
+        return tx
+    for job, answer in zip(kin, kind(tx, [job.item for job in kin]), strict=True):
+        job.error = answer if isinstance(answer, MusterError) else None
+        job.result = None if isinstance(answer, MusterError) else answer
+    return tx
 
 
 def _run(conn: Connection, job: _Job, group: Sequence[_Job], again: list[_Job]) -> Tx | None:

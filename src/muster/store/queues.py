@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, exists, insert, select, update
 
 from muster.domain.policy import Policy
-from muster.domain.queue import Queue
+from muster.domain.queue import Queue, QueueVersion
 from muster.store.schema import AnyRow, agent_queues, queue_versions, queues, runs
 
 _newest = select(
@@ -84,8 +84,31 @@ def of_agent(conn: Connection, agent_id: str) -> list[Queue]:
     return [_queue(row) for row in rows]
 
 
-def set_paused(conn: Connection, queue_id: str, at: datetime | None) -> None:
-    conn.execute(update(queues).where(queues.c.id == queue_id).values(paused_at=at))
+def versions(
+    conn: Connection, queue_id: str, *, before: int | None = None, limit: int = 100
+) -> list[QueueVersion]:
+    """The versions of a queue, the newest first."""
+    query = select(queue_versions).where(queue_versions.c.queue_id == queue_id)
+    if before is not None:
+        query = query.where(queue_versions.c.version < before)
+    rows = conn.execute(query.order_by(queue_versions.c.version.desc()).limit(limit))
+    return [_version(row) for row in rows]
+
+
+def find_version(conn: Connection, queue_id: str, version: int) -> QueueVersion | None:
+    row = conn.execute(
+        select(queue_versions).where(
+            queue_versions.c.queue_id == queue_id, queue_versions.c.version == version
+        )
+    ).one_or_none()
+    return _version(row) if row else None
+
+
+def set_standing(
+    conn: Connection, queue_id: str, *, paused_at: datetime | None, draining_at: datetime | None
+) -> None:
+    values = {"paused_at": paused_at, "draining_at": draining_at}
+    conn.execute(update(queues).where(queues.c.id == queue_id).values(**values))
 
 
 def has_runs(conn: Connection, queue_id: str) -> bool:
@@ -110,6 +133,17 @@ def _queue(row: AnyRow) -> Queue:
         policy=Policy.parse(row.policy or {}),
         paused_at=row.paused_at,
         draining_at=row.draining_at,
+        created_at=row.created_at,
+        created_by=row.created_by,
+    )
+
+
+def _version(row: AnyRow) -> QueueVersion:
+    return QueueVersion(
+        version=row.version,
+        config=row.config,
+        variables=row.variables,
+        policy=Policy.parse(row.policy or {}),
         created_at=row.created_at,
         created_by=row.created_by,
     )

@@ -22,7 +22,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    insert,
     literal_column,
     null,
     or_,
@@ -40,13 +39,14 @@ from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
 from muster.domain.source import JobRef
-from muster.store.bulk import change_many
+from muster.store.bulk import add_many, change_many
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
 from muster.store.schema import AnyRow, Instant, entities, queues, runs
 
 T = TypeVar("T")
 D = TypeVar("D")
 
+_FIRST = -(2**62)  #: a rank before all others
 _MAX_BRANCHES = 64  #: entities times states that a page is put together from
 
 _HEAD = (
@@ -97,9 +97,10 @@ _fits = (
 )
 # Claim: the next runs of one queue that a machine of this size could ever run, in order, from an index
 # that holds only waiting ones. Without the size, runs too big for it would hide those behind them.
-waiting_in_order = (
-    select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.rank, runs.c.seq)
-    .where(runs.c.queue_id == bindparam("queue_id"), _is_waiting, *_fits)
+waiting_of_user = (
+    select(runs.c.id, runs.c.millicpus, runs.c.memory, runs.c.gpus, runs.c.author, runs.c.rank, runs.c.seq)
+    .where(runs.c.queue_id == bindparam("queue_id"), runs.c.author == bindparam("user"), _is_waiting, *_fits)
+    .where(tuple_(runs.c.rank, runs.c.seq) > tuple_(bindparam("rank"), bindparam("seq")))
     .order_by(runs.c.rank, runs.c.seq)
     .limit(bindparam("limit"))
 )
@@ -114,14 +115,16 @@ _still_waiting = (
     .order_by(runs.c.id)
     .with_for_update(key_share=True, skip_locked=True, of=runs)
 )
-_live_of_agent = select(*_HEAD, runs.c.millicpus, runs.c.memory, runs.c.gpus).where(
-    runs.c.agent_id == bindparam("agent_id"), _is_leased
+_live_of_agents = select(*_HEAD, runs.c.millicpus, runs.c.memory, runs.c.gpus).where(
+    runs.c.agent_id.in_(bindparam("agent_ids", expanding=True)), _is_leased
 )
-_live_of_agent_locked = _live_of_agent.with_for_update(key_share=True)
+_live_of_agents_locked = _live_of_agents.order_by(runs.c.id).with_for_update(key_share=True)
 # Orphans: live runs that no agent speaks for. `agent_id IS NULL` is a prefix of ix_runs_leased.
 _orphans = (
-    select(*_HEAD)
-    .where(runs.c.agent_id.is_(null()), _is_leased, runs.c.locality == bindparam("locality"))
+    select(*_HEAD, runs.c.locality)
+    .where(
+        runs.c.agent_id.is_(null()), _is_leased, runs.c.locality.in_(bindparam("localities", expanding=True))
+    )
     .with_for_update(key_share=True, skip_locked=True)
 )
 _extend_leases = (
@@ -157,8 +160,9 @@ forsaken_orphans = (
 
 
 def add(conn: Connection, items: Sequence[Run]) -> None:
-    conn.execute(
-        insert(runs),
+    add_many(
+        conn,
+        runs,
         [
             {
                 "id": run.id,
@@ -354,16 +358,21 @@ def _indexed(column: ColumnElement[str]) -> ColumnElement[str]:
     return column
 
 
-def waiting(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Candidate]:
-    rows = conn.execute(waiting_in_order, {"queue_id": queue_id, "limit": limit, **room.__dict__})
+def waiting(
+    conn: Connection, queue_id: str, user: str, *, room: Resources, after: Candidate | None, limit: int
+) -> list[Candidate]:
+    """What a user has waiting in a queue, in order."""
+    place = {"rank": after.rank, "seq": after.seq} if after else {"rank": _FIRST, "seq": 0}
+    given = {"queue_id": queue_id, "user": user, "limit": limit, **place, **room.__dict__}
     return [
         Candidate(
             run_id=row.id,
             needs=Resources(millicpus=row.millicpus, memory=row.memory, gpus=row.gpus),
+            user=row.author,
             rank=row.rank,
             seq=row.seq,
         )
-        for row in rows
+        for row in conn.execute(waiting_of_user, given)
     ]
 
 
@@ -387,20 +396,21 @@ def live_in_queue(conn: Connection, queue_id: str) -> list[Run]:
 
 
 def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
-    return [_head(row) for row in conn.execute(_live_of_agent, {"agent_id": agent_id})]
+    return [_head(row) for row in conn.execute(_live_of_agents, {"agent_ids": [agent_id]})]
 
 
-def hold_live_of_agent(conn: Connection, agent_id: str) -> list[tuple[RunHead, Resources]]:
-    """`live_of_agent`, each with what it takes of the machine, to be changed in this transaction."""
-    rows = conn.execute(_live_of_agent_locked, {"agent_id": agent_id})
+def hold_live(conn: Connection, agent_ids: Iterable[str]) -> list[tuple[RunHead, Resources]]:
+    """What these agents have, each with what it takes of the machine, to be changed in this transaction."""
+    rows = conn.execute(_live_of_agents_locked, {"agent_ids": list(agent_ids)})
     return [
         (_head(row), Resources(millicpus=row.millicpus, memory=row.memory, gpus=row.gpus)) for row in rows
     ]
 
 
-def hold_orphans(conn: Connection, locality: str) -> list[RunHead]:
-    """Live runs of a place that no agent speaks for, to be changed in this transaction."""
-    return [_head(row) for row in conn.execute(_orphans, {"locality": locality})]
+def hold_orphans(conn: Connection, localities: Iterable[str]) -> list[tuple[RunHead, str]]:
+    """Live runs of these places that no agent speaks for, to be changed in this transaction."""
+    rows = conn.execute(_orphans, {"localities": list(localities)})
+    return [(_head(row), row.locality) for row in rows]
 
 
 def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
@@ -413,8 +423,9 @@ def forsaken(conn: Connection, *, before: datetime) -> list[tuple[RunHead, str |
     return [(_head(row), row.locality) for row in rows]
 
 
-def extend_leases(conn: Connection, agent_id: str, *, until: datetime) -> None:
-    conn.execute(_extend_leases, {"of_agent": agent_id, "until": until})
+def extend_leases(conn: Connection, until: Mapping[str, datetime]) -> None:
+    """Agent → until when it has what it has."""
+    conn.execute(_extend_leases, [{"of_agent": agent, "until": end} for agent, end in until.items()])
 
 
 def shift_leases(conn: Connection, *, by: timedelta) -> None:

@@ -36,6 +36,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 
 
+def micros(at: datetime) -> int:
+    """As moments are kept."""
+    return (at - _EPOCH) // _MICRO
+
+
 class Instant(TypeDecorator[datetime]):
     """A moment, kept as microseconds since 1970: compares and indexes alike on every database."""
 
@@ -43,7 +48,7 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else (value - _EPOCH) // _MICRO
+        return None if value is None else micros(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         return None if value is None else _EPOCH + timedelta(microseconds=value)
@@ -269,6 +274,7 @@ runs = Table(
     Index(
         "ix_runs_waiting_user",
         "queue_id",
+        "state",  # as above
         "author",
         "rank",
         "seq",

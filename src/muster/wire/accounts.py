@@ -9,6 +9,7 @@ from pydantic import Field
 
 from muster.domain.access import KeyKind, Role
 from muster.wire.base import Asked, Told
+from muster.wire.queues import LimitModel
 
 
 class MeModel(Told):
@@ -57,6 +58,9 @@ class EntityModel(Told):
     kind: Literal["user", "team"]
     members: dict[str, Role]
     created_at: datetime
+    limits: LimitModel = Field(
+        default_factory=LimitModel, description="What all its queues together may run at once."
+    )
 
 
 class RoleRequest(Asked):

@@ -51,7 +51,7 @@ class LaunchRequest(Asked):
     values: dict[str, Any] = Field(default_factory=dict, description="Values for the queue's variables.")
     training: TrainingModel | None = None
     retry: RetryModel = Field(default_factory=RetryModel)
-    priority: Priority = Priority.MEDIUM
+    priority: Priority | None = Field(default=None, description="Absent: medium.")
     snapshot: str | None = Field(default=None, description="Id of an uploaded code snapshot.")
     image: str | None = None
     inputs: dict[str, Any] | None = Field(

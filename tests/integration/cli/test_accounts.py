@@ -101,3 +101,16 @@ def test_words_are_completed_from_the_server(muster: Installation, words: str, c
     done = subprocess.run([*MUSTER], env={**muster.env, **shell}, capture_output=True, text=True)
     assert completed.replace("completed-by-tab's id", run.id) in done.stdout.split()
     assert done.stderr == ""
+
+
+def test_an_entity_is_limited_and_one_limit_at_a_time(terminal: Terminal) -> None:
+    me = terminal.json("entity", "list")["items"][0]["name"]
+    assert terminal.out("entity", "limit", me, "--runs", "900", "--gpus", "4") == (
+        f"{me} may have 900 runs and 4 GPUs at once.\n"
+    )
+    assert terminal.json("entity", "limit", me, "--gpus", "none")["limits"] == {"runs": 900, "gpus": None}
+    assert "limits   900 runs" in terminal.out("entity", "show", me)
+    assert "900 runs" in terminal.out("entity", "list")
+    assert terminal.out("entity", "limit", me, "--runs", "none") == f"{me} is not limited.\n"
+    assert "nothing to limit" in terminal.refused("entity", "limit", me, status=2)
+    assert "not a whole number" in terminal.refused("entity", "limit", me, "--runs", "-1", status=2)

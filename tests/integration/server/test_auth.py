@@ -90,6 +90,7 @@ def test_a_method_that_is_not_there_is_a_problem_document_that_names_those_that_
     there: dict[str, set[str]] = {"/api/openapi.json": READS}
     for operation in operations(door):
         there.setdefault(operation.filled(), set()).add(operation.method)
+    there["/api/v1/queues/parse"] |= {"GET", "PATCH", "DELETE"}  # a queue may be called so
     for path, methods in there.items():
         for method in (method for method in METHODS if method not in methods):
             answer = door.call(method, path, key=None)
@@ -111,8 +112,8 @@ def test_every_route_is_an_operation_with_a_name_of_its_own(door: Door) -> None:
     assert described == {(o.method, o.path): o.name for o in operations(door) if o.name not in hidden}
 
 
-#: What a viewer may do although it changes something: things of his own.
-OWN = {"create_key", "create_entity"}
+#: What a viewer may do: change things of his own, and what changes nothing.
+OWN = {"create_key", "create_entity", "parse_queue"}
 AGENT = {
     "name": "evil",
     "incarnation": "incarnation",
@@ -139,6 +140,8 @@ BODIES: dict[str, Any] = {
     "delete_queue": None,
     "pause_queue": None,
     "resume_queue": None,
+    "drain_queue": None,
+    "roll_back_queue": {"version": 1},
     "register_agent": AGENT,
     "delete_agent": None,
     "poll_work": {"incarnation": "a1-incarnation", "slots": 1, "free": {}, "wait": 0},
@@ -150,12 +153,18 @@ BODIES: dict[str, Any] = {
     "upload_blobs": None,
     "revoke_key": None,
     "create_user": {"name": "friend"},
+    "set_entity_limits": {"runs": 1},
     "set_member": {"role": "admin"},
     "remove_member": None,
 }
 
 
-NAMES = {"delete_agent": "a1", "set_member": "ann", "remove_member": "ann"}  #: for `{name}`
+NAMES = {
+    "delete_agent": "a1",
+    "set_member": "ann",
+    "remove_member": "ann",
+    "set_entity_limits": "ann",
+}  #: for `{name}`
 
 
 @pytest.mark.parametrize("role", ["viewer", "stranger"])

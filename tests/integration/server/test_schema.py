@@ -34,7 +34,18 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from door import DEADLINE, URL, Door, open_door
-from muster.server.routes import accounts, agents, code, groups, health, launches, queues, runs, streams
+from muster.server.routes import (
+    accounts,
+    agents,
+    code,
+    groups,
+    health,
+    launches,
+    queues,
+    runs,
+    streams,
+    versions,
+)
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
 from neighbours import MARK, Neighbours, all_rows
 
@@ -48,7 +59,10 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-MODULES: Sequence[ModuleType] = (accounts, agents, code, groups, health, launches, queues, runs, streams)
+MODULES: Sequence[ModuleType] = (
+    *(accounts, agents, code, groups, health),
+    *(launches, queues, runs, streams, versions),
+)
 OPERATIONS = [
     route.name
     for module in MODULES
@@ -60,6 +74,10 @@ LOOKS = {"read_log", "follow_logs", "follow_events", "get_manifest", "list_repli
 #: What `{name}` stands for.
 NAMED = {
     "queue": "queue",
+    "queue_versions": "queue",
+    "queue_version": "queue",
+    "back_queue": "queue",
+    "entity_limits": "entity",
     "agent": "agent_name",
     "entity": "entity",
     "member": "entity",
@@ -166,7 +184,10 @@ def honest(house: Neighbours, name: str) -> Any:
         "launch_grid": {"launch": {"command": ["true"], "queue": queue}, "grid": {"lr": [0.1, 0.2]}},
         "preview_launch": {"command": ["true"], "queue": queue},
         "create_queue": {"name": "new", "config": {}},
-        "edit_queue": {"config": {}},
+        "edit_queue": {"config": {}, "order": "fifo", "limits": {"runs": 2}},
+        "roll_back_queue": {"version": 1},
+        "parse_queue": {"text": "env: {A: '{{a}}'}"},
+        "set_entity_limits": {"gpus": 4},
         "register_agent": {**hello, "max_jobs": 1, "total": {}, "queues": [queue]},
         "poll_work": {"held": [held], "slots": 1, "free": {}, "wait": 0},
         "send_reports": {"reports": [{**held, "seq": 100, "fact": seen}]},

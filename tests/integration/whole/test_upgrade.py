@@ -1,6 +1,6 @@
 """A server of a newer version takes over a database in use: nothing is lost, also if it is killed half-way.
 
-There is one migration so far, so the newer version is this one with a second migration, made here.
+The newer version is this one with one more migration, made here.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from muster.domain.errors import ServerUnreachable, Unavailable
 from muster.store import migrations
 from muster.wire.runs import LaunchRequest
 
-SECOND = '''"""Runs get a colour. The table is copied, as SQLite does for all but the simplest changes."""
+NEXT = f"{int(migrations.HEAD) + 1:04}"
+MIGRATION = f'''"""Runs get a colour. The table is copied, as SQLite does for all but the simplest changes."""
 
 import sqlalchemy as sa
 from alembic import op
 
 from muster._failpoint import failpoint
 
-revision = "0003"
-down_revision = "0002"
+revision = "{NEXT}"
+down_revision = "{migrations.HEAD}"
 
 
 def upgrade() -> None:
@@ -44,12 +45,12 @@ def upgrade() -> None:
         runs.add_column(sa.Column("colour", sa.String(16), nullable=False, server_default="grey"))
     failpoint("migration")
     op.execute("INSERT INTO colours VALUES ('grey')")
-'''
+'''  # noqa: S608 - nothing but numbers is put in
 #: `muster` with the migrations of another folder.
-NEWER = """
+NEWER = f"""
 import sys
 from muster.store import migrations
-migrations.HEAD, migrations.__file__ = "0003", sys.argv.pop(1)
+migrations.HEAD, migrations.__file__ = "{NEXT}", sys.argv.pop(1)
 from muster.cli.main import main
 sys.exit(main())
 """
@@ -131,7 +132,7 @@ class Hammer:
 def site(tmp_path: Path) -> Iterator[Site]:
     scripts = tmp_path / "migrations"
     shutil.copytree(Path(migrations.__file__).parent, scripts)
-    (scripts / "versions" / "0003_colours.py").write_text(SECOND)
+    (scripts / "versions" / f"{NEXT}_colours.py").write_text(MIGRATION)
     base = Installation(tmp_path)
     made = base.muster("server", "init", "--user", "ann", check=True)
     base.env["MUSTER_API_KEY"] = made.stdout.strip()
@@ -163,14 +164,14 @@ def test_an_upgrade_under_load_killed_half_way_loses_nothing(site: Site) -> None
             site.start_server(*site.newer, MUSTER_FAILPOINT="migration")
             assert site.server is not None
             assert site.server.wait(30) == -signal.SIGKILL
-            assert site.revision() == "0002", "half a migration is none"
+            assert site.revision() == migrations.HEAD, "half a migration is none"
             assert site.ask("SELECT name FROM sqlite_master WHERE name = 'colours'") == []
             assert site.ask("SELECT count(*) FROM events") == events
 
             mark = len(site.log)
             site.start_server(*site.newer)
             site.until_it_serves(mark)
-            assert site.revision() == "0003"
+            assert site.revision() == NEXT
             before = len(hammer.accepted)
             until(lambda: len(hammer.accepted) > before + 10)
         finally:
@@ -190,7 +191,7 @@ def test_an_upgrade_under_load_killed_half_way_loses_nothing(site: Site) -> None
     assert site.stop_server() == 0
     older = site.base.muster("server", "--port", "0")
     assert older.returncode == 1
-    assert "made by a newer Muster: its schema is 0003, this version knows 0002" in older.stderr
+    assert f"its schema is {NEXT}, this version knows {migrations.HEAD}" in older.stderr
 
 
 def all_ended(client: Client, wanted: set[str]) -> set[str] | None:

@@ -91,7 +91,7 @@ def test_a_bare_command_needs_no_folder(monkeypatch: pytest.MonkeyPatch) -> None
     assert request.command == ["echo", "hello"]
     assert request.training is None
     assert (request.entity, request.project, request.queue) == ("team", "vision", "local")
-    assert (request.retry.max, request.priority) == (3, Priority.MEDIUM)
+    assert (request.retry.max, request.priority) == (3, None)
 
 
 def test_the_options_become_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

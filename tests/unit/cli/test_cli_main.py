@@ -88,7 +88,7 @@ def test_alone_it_shows_all_groups_in_order(capsys: pytest.CaptureFixture[str]) 
         (["key", "create", "x", "--user", "ann"], "first key"),
         (["queue", "create", "x"], "A queue needs a config."),
         (["queue", "create", "x", "--config", "/no/such.yaml"], "/no/such.yaml cannot be read"),
-        (["queue", "create", "x", "--config", "/dev/null"], "/dev/null is empty."),
+        (["queue", "create", "x", "--config", "/dev/null"], "/dev/null:1:1: there is nothing here."),
     ],
 )
 def test_bad_usage_has_status_2_and_says_what_is_wrong(

@@ -13,6 +13,19 @@ from muster.domain.resources import Resources
 from muster.domain.schedule import Candidate, Capacity, pick
 
 
+class InOrder:
+    """These runs, one after the other."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self.left = list(candidates)
+
+    def next(self) -> Candidate | None:
+        return self.left.pop(0) if self.left else None
+
+    def took(self, candidate: Candidate) -> None:
+        pass
+
+
 def amount(gpus: int = 0, cpus: int = 0, memory: int = 0) -> Resources:
     return Resources(millicpus=cpus * 1000, memory=memory, gpus=gpus)
 
@@ -24,7 +37,8 @@ def run(name: str, **needs: int) -> Candidate:
 def picked(
     candidates: Sequence[Candidate], *, free: Resources, total: Resources, slots: int = 99
 ) -> list[str]:
-    return pick(candidates, Capacity(slots=slots, free=free, total=total))
+    chosen = pick(InOrder(candidates), Capacity(slots=slots, free=free, total=total), look=len(candidates))
+    return [candidate.run_id for candidate in chosen]
 
 
 BOX = amount(gpus=4, cpus=8, memory=100)

@@ -76,11 +76,18 @@ def test_a_template_and_its_variables_that_name_the_same_things_pass() -> None:
 @pytest.mark.parametrize(
     ("tree", "variables", "sentence"),
     [
-        ("{{gpu}}", [GPUS], "The template uses {{gpu}}, which is not declared. Did you mean {{gpus}}?"),
+        (
+            "{{gpu}}",
+            [GPUS],
+            (
+                "The template uses {{gpu}}, which is not declared. "
+                "Did you mean {{gpus}}? If not, declare it: --var gpu:integer"
+            ),
+        ),
         (
             "{{zone}}",
             [],
-            'The template uses {{zone}}, which is not declared. Declare "zone" among the queue\'s variables.',
+            "The template uses {{zone}}, which is not declared. Declare it: --var zone:string",
         ),
         (
             {"{{gpus}}": 1},

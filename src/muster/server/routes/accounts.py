@@ -29,6 +29,7 @@ from muster.wire.accounts import (
     UserRequest,
 )
 from muster.wire.base import Page
+from muster.wire.queues import LimitModel
 
 router = APIRouter(tags=["accounts"])
 
@@ -111,6 +112,7 @@ def _entity(conn: Connection, entity: Entity) -> EntityModel:
             "kind": entity.kind,
             "created_at": entity.created_at,
             "members": accounts.members_of(conn, entity.name),
+            "limits": LimitModel.of(entity.limits),
         }
     )
 
@@ -146,6 +148,17 @@ async def create_entity(ctx: Ctx, caller: Caller, asked: EntityRequest) -> Entit
 
     def work(tx: Tx) -> EntityModel:
         return _entity(tx.conn, service.create_team(tx, caller, asked.name, now=now))
+
+    return await ctx.db.write(work)
+
+
+@router.put("/entities/{name}/limits")
+async def set_entity_limits(ctx: Ctx, admin: Admin, name: str, asked: LimitModel) -> EntityModel:
+    """Limit what all queues of an entity together may run at once; what is absent is not limited."""
+    now = ctx.now()
+
+    def work(tx: Tx) -> EntityModel:
+        return _entity(tx.conn, service.set_limits(tx, admin, name, asked.to_domain(), now=now))
 
     return await ctx.db.write(work)
 

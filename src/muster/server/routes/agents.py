@@ -21,7 +21,7 @@ from muster.server.context import CLOSING, Context
 from muster.service import claim, fleet, observe
 from muster.service.accounts import run_token
 from muster.service.bus import agent_topic, locality_topic, log_topic, queue_topic
-from muster.service.claim import Assignment, Claim, Held
+from muster.service.claim import Ask, Assignment, Claim, Held
 from muster.service.fleet import Registration
 from muster.service.observe import Report
 from muster.store import agents, attempts, queues, runs
@@ -122,30 +122,23 @@ async def poll_work(
         )
         for item in asked.held
     ]
-    free = asked.free.to_domain()
-
-    def work(tx: Tx) -> Assignment:
-        return claim.assign(
-            tx,
-            caller,
-            agent_id,
-            asked.incarnation,
-            held=held,
-            slots=asked.slots,
-            draining=asked.draining,
-            free=free,
-            now=ctx.now(),
-            heard=heard,
-        )
-
-    heard = ctx.now()
+    ask = Ask(
+        actor=caller,
+        agent_id=agent_id,
+        incarnation=asked.incarnation,
+        held=held,
+        slots=asked.slots,
+        free=asked.free.to_domain(),
+        heard=ctx.now(),
+        draining=asked.draining,
+    )
     loop = asyncio.get_running_loop()
     deadline = loop.time() + asked.wait
     topics = await _topics(ctx, agent_id, asked.incarnation)
     with ctx.bus.listen(*topics, CLOSING) as wake:
         while True:
             wake.clear()
-            assignment = await ctx.db.write(work)
+            assignment = await ctx.db.write_among(ctx.assign, ask)
             left = deadline - loop.time()
             if assignment or left <= 0 or ctx.closing:
                 return answered(_answer(ctx, assignment))

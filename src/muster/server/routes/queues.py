@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from muster.domain.access import Action
+from muster.domain.definition import read_config
+from muster.domain.policy import Policy
 from muster.domain.queue import Queue
 from muster.server.auth import Caller, Ctx
+from muster.server.strictbody import StrictRoute
 from muster.service import queue as service
 from muster.store import agents, queues, runs
 from muster.wire.base import Page
 from muster.wire.queues import QueueEdit, QueueModel, QueueRequest
 
-router = APIRouter(tags=["queues"])
+router = APIRouter(tags=["queues"], route_class=StrictRoute)
 
 
 def models(conn: Connection, found: Sequence[Queue], now: datetime) -> list[QueueModel]:
@@ -50,6 +55,8 @@ async def list_queues(ctx: Ctx, caller: Caller, entity: str | None = None) -> Pa
 async def create_queue(ctx: Ctx, caller: Caller, asked: QueueRequest) -> QueueModel:
     """Create a queue."""
     now = ctx.now()
+    config = await _config(asked.config, asked.resource)
+    policy = Policy.parse(asked.said())
     return await ctx.db.write(
         lambda tx: models(
             tx.conn,
@@ -59,8 +66,9 @@ async def create_queue(ctx: Ctx, caller: Caller, asked: QueueRequest) -> QueueMo
                     caller,
                     name=asked.name,
                     resource=asked.resource,
-                    config=asked.config,
+                    config=config,
                     variables=asked.variables,
+                    policy=policy,
                     entity=asked.entity,
                     now=now,
                     random=ctx.random,
@@ -84,6 +92,10 @@ async def edit_queue(
 ) -> QueueModel:
     """Make a new version of a queue. Waiting runs keep the version they were launched with."""
     now = ctx.now()
+    config: dict[str, Any] | None = None
+    if asked.config is not None:
+        queue = await ctx.db.read(lambda conn: service.find(conn, caller, name, entity))
+        config = await _config(asked.config, queue.engine)
     return await ctx.db.write(
         lambda tx: models(
             tx.conn,
@@ -93,8 +105,9 @@ async def edit_queue(
                     caller,
                     name,
                     entity=entity,
-                    config=asked.config,
+                    config=config,
                     variables=asked.variables,
+                    policy=asked.said(),
                     now=now,
                 )
             ],
@@ -118,8 +131,17 @@ async def pause_queue(ctx: Ctx, caller: Caller, name: str, entity: str | None = 
 
 @router.post("/queues/{name}/resume")
 async def resume_queue(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> QueueModel:
-    """Hand out runs again."""
+    """Hand out runs again, and take launches again."""
     return await _set_paused(ctx, caller, name, entity, paused=False)
+
+
+@router.post("/queues/{name}/drain")
+async def drain_queue(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> QueueModel:
+    """Take no more launches. What waits and what runs goes on."""
+    now = ctx.now()
+    return await ctx.db.write(
+        lambda tx: models(tx.conn, [service.drain(tx, caller, name, entity=entity, now=now)], now)[0]
+    )
 
 
 async def _set_paused(ctx: Ctx, caller: Caller, name: str, entity: str | None, *, paused: bool) -> QueueModel:
@@ -131,3 +153,10 @@ async def _set_paused(ctx: Ctx, caller: Caller, name: str, entity: str | None, *
             now,
         )[0]
     )
+
+
+async def _config(given: dict[str, Any] | str, resource: str) -> dict[str, Any]:
+    """The config, from data or from text. Reading text may take a while, so others go on meanwhile."""
+    if isinstance(given, dict):
+        return given
+    return await asyncio.to_thread(read_config, given, resource=resource)

@@ -16,7 +16,12 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("job_id", sa.String(16)))
     op.add_column("runs", sa.Column("job_version", sa.Integer()))
     op.add_column("runs", sa.Column("group_id", sa.String(16)))
-    _index("ix_runs_waiting_user", "runs", ["queue_id", "author", "rank", "seq"], where="state = 'queued'")
+    _index(
+        "ix_runs_waiting_user",
+        "runs",
+        ["queue_id", "state", "author", "rank", "seq"],
+        where="state = 'queued'",
+    )
     _index("ix_runs_job", "runs", ["job_id", "seq"], where="job_id IS NOT NULL")
     _index("ix_runs_group", "runs", ["group_id", "seq"], where="group_id IS NOT NULL")
     op.create_table(
