@@ -162,7 +162,7 @@ def _register(tenant: Tenant, word: str) -> None:
 
 
 def _runs(tenant: Tenant, word: str) -> None:
-    """One that failed, one that is stopping, one that runs, one that waits."""
+    """One that failed, one that is stopping, one that runs, one that waits; and a group that waits."""
     door, agent = tenant.agent.door, tenant.agent
     asked = {
         "queue": f"{tenant.name}-main",
@@ -187,6 +187,9 @@ def _runs(tenant: Tenant, word: str) -> None:
     failure = {"type": "failure", "kind": "out_of_memory", "summary": word, "evidence": word}
     agent.report(failed, failure, replica("failed", exit_code=1, reason=word, log_bytes=len(word) + 1))
     door.call("POST", f"/runs/{stopping['run']['id']}/stop", key=tenant.key).raise_for_status()
+    grid = {"launch": asked, "grid": {"seed": [1, 2]}}
+    made = door.call("POST", "/launches/grid", grid, key=tenant.key).raise_for_status().json()
+    tenant.has("group_id", made["id"])
 
 
 def _snapshot(tenant: Tenant, content: bytes, *, send: bool) -> str:

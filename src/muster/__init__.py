@@ -18,6 +18,7 @@ from muster._version import __version__
 
 if TYPE_CHECKING:
     from muster.client.api import AsyncClient
+    from muster.client.group import AsyncGroup, Group, launch_grid
     from muster.client.sdk import AsyncRun, Run, launch
     from muster.client.sync import Client
     from muster.domain.errors import MusterError
@@ -25,23 +26,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "AsyncGroup",
     "AsyncRun",
     "Client",
+    "Group",
     "MusterError",
     "Run",
     "Training",
     "__version__",
     "launch",
+    "launch_grid",
 ]
 
 _HOMES = {
     "AsyncClient": "muster.client.api",
+    "AsyncGroup": "muster.client.group",
     "AsyncRun": "muster.client.sdk",
     "Client": "muster.client.sync",
+    "Group": "muster.client.group",
     "MusterError": "muster.domain.errors",
     "Run": "muster.client.sdk",
     "Training": "muster.domain.training",
     "launch": "muster.client.sdk",
+    "launch_grid": "muster.client.group",
 }
 
 

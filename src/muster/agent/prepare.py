@@ -11,8 +11,10 @@ from pathlib import Path
 
 from muster.agent.code import CodeCache
 from muster.agent.environment import EnvironmentCache
+from muster.agent.managed import merge_into_files
 from muster.client.api import AsyncClient
 from muster.domain.errors import BadTemplate
+from muster.domain.inputs import names_from_data
 from muster.domain.observation import AttemptKey
 from muster.domain.snapshot import Snapshot
 from muster.domain.template import fill_known
@@ -83,6 +85,7 @@ class Preparer:
         env: dict[str, str] = {"MUSTER_URL": self._client.url, "MUSTER_API_KEY": claim.token}
         if claim.run.snapshot is not None:
             await self._checkout(claim, claim.run.snapshot, workdir)
+            await _merge_inputs(claim, workdir)
             made = await self._environments.prepare(workdir, python=_python(claim.bound_config), progress=say)
             if made is not None:
                 bin_dirs = (made.bin,)
@@ -121,6 +124,13 @@ class Preparer:
             await self._client.download_snapshot(snapshot_id, target, entity=entity)
 
         await self._code.checkout(snapshot, fetch, workdir)
+
+
+async def _merge_inputs(claim: ClaimModel, workdir: Path) -> None:
+    """Into the run's own copy of the code, whatever it came from; never into a cache."""
+    files = names_from_data(claim.run.managed_files)
+    if files:
+        await asyncio.to_thread(merge_into_files, workdir, files, claim.run.config)
 
 
 def _names(folder: Path) -> list[str]:

@@ -118,6 +118,20 @@ def launch(
             metavar="K=V", help="Input, read from MUSTER_CONFIG: optim.lr=0.01. Repeat.", rich_help_panel=ASKS
         ),
     ] = None,
+    config_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Inputs from a YAML or JSON file; `-`: stdin.", rich_help_panel=ASKS
+        ),
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K=V,V",
+            help="A run for each value: lr=0.1,0.01 or seed=1..4. Repeat: for each combination.",
+            rich_help_panel=ASKS,
+        ),
+    ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="K=V", help="Environment variable. Repeat.", rich_help_panel=ASKS),
@@ -156,6 +170,7 @@ def launch(
     muster launch . -- train.py --epochs 3          this folder, a script in it
     muster launch -f -- nvidia-smi                  a bare command, followed
     muster launch . --nodes 2 --procs-per-node gpu --gpus 4 -- train.py
+    muster launch . --grid lr=0.1,0.01 --grid seed=1..4 -- train.py     eight runs
     """
     if extra:
         raise BadUsage(f"{extra[0]!r} stands where no word is expected.", hint=_BEHIND)
@@ -173,6 +188,8 @@ def launch(
         values=set_ or [],
         overrides=override or [],
         config=config or [],
+        config_file=config_file,
+        grid=grid or [],
         env=env or [],
         queue=queue,
         project=project,
@@ -183,7 +200,13 @@ def launch(
     )
     from muster.cli import submit
 
-    if dry_run:
+    if order.grid is not None:
+        from muster.cli.grid import launch_grid, launch_grid_and_follow, preview_grid
+
+        if follow and not dry_run:
+            raise typer.Exit(launch_grid_and_follow(order, order.grid, json=json))
+        asyncio.run((preview_grid if dry_run else launch_grid)(order, order.grid, json=json))
+    elif dry_run:
         asyncio.run(submit.preview(order, json=json))
     elif not follow:
         asyncio.run(submit.launch(order, json=json))

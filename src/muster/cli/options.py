@@ -22,6 +22,13 @@ ManyRuns = Annotated[
     list[str],
     typer.Argument(metavar="RUN", help="Ids, names, or their beginnings.", autocompletion=run_words),
 ]
+SomeRuns = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN", help="Ids, names, or their beginnings.", autocompletion=run_words),
+]
+Group = Annotated[
+    str | None, typer.Option("--group", metavar="ID", help="All runs of this group (of a grid).")
+]
 OneQueue = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=queue_names)
 ]

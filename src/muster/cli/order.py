@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muster.cli import yamlfile
 from muster.cli.usage import BadUsage, as_usage
-from muster.cli.values import inputs, pairs
+from muster.cli.values import inputs, pairs, scalar
+from muster.client.jobfile import JobFile, read_jobfile
 from muster.domain.errors import nearest
+from muster.domain.grid import Grid
+from muster.domain.inputs import InputDeclaration, merged
 from muster.domain.run import Priority
 from muster.domain.training import Launcher, Training
 
@@ -69,6 +73,8 @@ class Order:
     values: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    declared: InputDeclaration | None = None  #: what the folder's muster.yaml says about inputs
+    grid: Grid | None = None
 
     @classmethod
     def read(
@@ -81,23 +87,32 @@ class Order:
         values: Sequence[str],
         overrides: Sequence[str],
         config: Sequence[str],
+        config_file: str | None = None,
+        grid: Sequence[str] = (),
         env: Sequence[str],
         **where: Any,
     ) -> Order:
         """Refuses what cannot be right, before anything is sent."""
         _check_supported(source, overrides)
         folder = _folder(source.path) if source.path is not None else None
-        words = _command(command, folder, image=source.image)
+        with as_usage():
+            jobfile = read_jobfile(folder) if folder is not None else JobFile()
+        words = _command(jobfile.command(command or ()), folder, image=source.image)
         return cls(
             command=words,
             folder=folder,
             image=source.image,
             training=shape.training(),
             values=_values(values, short),
-            config=inputs(config),
+            config=_config(config, config_file),
             env=pairs("--env", env, example="NAME=value"),
+            declared=jobfile.inputs,
+            grid=_grid(grid),
             **where,
         )
+
+    def with_config(self, config: Mapping[str, Any]) -> Order:
+        return replace(self, config=config)
 
     def request(self, settings: ClientSettings) -> LaunchRequest:
         from muster.wire.runs import LaunchRequest, RetryModel, TrainingModel
@@ -115,6 +130,7 @@ class Order:
             retry=RetryModel() if self.retry is None else RetryModel(max=self.retry),
             priority=self.priority,
             image=self.image,
+            inputs=self.declared.to_data() if self.declared else None,
         )
 
 
@@ -156,6 +172,19 @@ def _command(words: Sequence[str] | None, folder: Path | None, *, image: str | N
                 hint=f"Take this folder along: muster launch . -- {script} …",
             )
     return tuple(words)
+
+
+def _config(words: Sequence[str], path: str | None) -> dict[str, Any]:
+    """What the file says, and over it what was typed."""
+    given = inputs(words)
+    return merged(yamlfile.read_mapping(path), given) if path is not None else given
+
+
+def _grid(words: Sequence[str]) -> Grid | None:
+    if not words:
+        return None
+    with as_usage():
+        return Grid.parse(words, read=lambda text: scalar(text, option="--grid"))
 
 
 def _check_script(folder: Path, script: str) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli.compare import compare, runs_meant
 from muster.cli.complete import queue_names
 from muster.cli.main import FAILED
-from muster.cli.options import Entity, Json, ManyRuns, OneRun, Yes
+from muster.cli.options import Entity, Group, Json, ManyRuns, OneRun, SomeRuns, Yes
 from muster.cli.output import (
     confirm,
     connect,
@@ -69,6 +70,7 @@ def list_runs(
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="In the name, or at the start of the id.")
     ] = None,
+    group: Annotated[str | None, typer.Option(metavar="ID", help="Of this group (of a grid).")] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 20,
     everything: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
     json: Json = False,
@@ -88,6 +90,7 @@ def list_runs(
                 author=who,
                 state=states,
                 text=text,
+                group=group,
                 limit=PAGE if everything else min(PAGE, limit - len(found)),
                 cursor=following,
             )
@@ -177,15 +180,22 @@ def why(run: OneRun, json: Json = False) -> None:
         show_explanation(explanation, state(found.state))
 
 
+app.command("compare")(compare)
+
+
 @app.command()
 def stop(
-    runs: ManyRuns,
+    runs: SomeRuns = None,
+    group: Group = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when they have ended.")] = False,
     json: Json = False,
 ) -> None:
     """Stop runs. What they have printed and kept stays."""
+    if group is not None and not runs:
+        _stop_group(group, wait=wait, json=json)
+        return
     with connect() as client:
-        meant = pick_runs(client, runs)
+        meant = runs_meant(client, runs, group)
         stopped = [client.stop_run(run.id) for run in meant]
         if wait:
             stopped = [_until_ended(client, run) for run in stopped]
@@ -195,6 +205,20 @@ def stop(
     for before, run in zip(meant, stopped, strict=True):
         more = "  had ended already" if before.state.terminal else ""
         show(state(run.state), f"  {run.name}  {run.id}{more}")
+
+
+def _stop_group(group: str, *, wait: bool, json: bool) -> None:
+    from muster.cli.grid import follow_group, summary
+
+    with connect() as client:
+        done = client.stop_group(group)
+        if wait:
+            now = client.wait(follow_group(client.asynchronous, group))
+            done = done.model_copy(update={"group": now})
+    if json:
+        show_json(done)
+        return
+    show(f"Asked {count(done.asked, 'run')} of {done.group.total} to stop: ", summary(done.group))
 
 
 @app.command()

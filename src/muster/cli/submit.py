@@ -70,10 +70,13 @@ async def _launch_and_follow(order: Order, launched: list[RunModel], *, output: 
 
 
 async def _launch(client: AsyncClient, order: Order) -> RunModel:
+    return await client.launch(await prepared(client, order))
+
+
+async def prepared(client: AsyncClient, order: Order) -> LaunchRequest:
+    """The request, with the code it needs on the server."""
     request = order.request(client.settings)
-    if order.folder is not None:
-        request = await _with_code(client, request, order)
-    return await client.launch(request)
+    return request if order.folder is None else await _with_code(client, request, order)
 
 
 async def _with_code(client: AsyncClient, request: LaunchRequest, order: Order) -> LaunchRequest:

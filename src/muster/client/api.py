@@ -29,6 +29,7 @@ from muster.wire.accounts import (
 )
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
+from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
 from muster.wire.queues import (
     DiffModel,
     LimitModel,
@@ -93,15 +94,33 @@ class AsyncClient:
         return await self._once("/launches", request, RunModel, idempotency_key)
 
     async def launch_batch(
-        self, requests: Sequence[LaunchRequest], *, idempotency_key: str | None = None
+        self, requests: Sequence[LaunchRequest], *, group: bool = False, idempotency_key: str | None = None
     ) -> Page[RunModel]:
-        """Launch many runs: all of them, or none."""
-        body = LaunchBatch(launches=list(requests))
+        """Launch many runs: all of them, or none. With `group`, they get a group id of their own."""
+        body = LaunchBatch(launches=list(requests), group=group)
         return await self._once("/launches/batch", body, Page[RunModel], idempotency_key)
+
+    async def launch_grid(self, request: GridRequest, *, idempotency_key: str | None = None) -> GroupRuns:
+        """Launch a run for each combination of values: all of them, or none."""
+        return await self._once("/launches/grid", request, GroupRuns, idempotency_key)
 
     async def preview_launch(self, request: LaunchRequest) -> PreviewModel:
         """What would be started, without starting it."""
         return await self._post("/launches/preview", request, PreviewModel)
+
+    # groups
+
+    async def get_group(self, group_id: str, *, newer_than: int | None = None, wait: float = 0) -> GroupModel:
+        """A group as it stands; or, with `newer_than` and `wait`, as soon as one of its runs has changed."""
+        params = {"newer_than": newer_than, "wait": wait or None}
+        response = await self._transport.send(
+            "GET", f"/groups/{_part(group_id)}", params=params, timeout=30 + wait
+        )
+        return GroupModel.model_validate_json(response.content)
+
+    async def stop_group(self, group_id: str) -> StoppedGroup:
+        """Ask all runs of a group to stop."""
+        return await self._post(f"/groups/{_part(group_id)}/stop", None, StoppedGroup)
 
     # runs
 
@@ -114,6 +133,7 @@ class AsyncClient:
         author: str | None = None,
         state: Sequence[RunState] | None = None,
         text: str | None = None,
+        group: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[RunModel]:
@@ -125,6 +145,7 @@ class AsyncClient:
             "author": author,
             "state": [RunState(item).value for item in state] if state else None,
             "text": text,
+            "group": group,
             "limit": limit,
             "cursor": cursor,
         }

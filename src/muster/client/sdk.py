@@ -9,9 +9,10 @@ import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from muster.client.api import AsyncClient
+from muster.client.jobfile import JobFile, read_jobfile
 from muster.client.settings import ClientSettings, load
 from muster.client.sync import Client
 from muster.client.upload import Progress, upload_code
@@ -188,27 +189,69 @@ def launch(
     progress: Progress | None = None,
 ) -> Run:
     """Launch `command`, with the code in folder `path` if one is given."""
-    for given, what in ((job, "a recorded job"), (git, "a git reference")):
-        if given is not None:
+    owner = client or default_client()
+    folder = Path(path) if path is not None else None
+    request = request_for(
+        owner.settings,
+        folder,
+        command=command,
+        image=image,
+        job=job,
+        git=git,
+        queue=queue,
+        project=project,
+        entity=entity,
+        name=name,
+        values=values,
+        config=config,
+        training=training,
+        priority=priority,
+        env=env,
+    )
+    return Run(owner, owner.wait(_launch(owner.asynchronous, request, folder, progress)))
+
+
+class Asked(TypedDict, total=False):
+    """What `launch` takes, as far as it says what is launched."""
+
+    command: str | Sequence[str] | None
+    image: str | None
+    job: str | None
+    git: str | None
+    queue: str
+    project: str | None
+    entity: str | None
+    name: str | None
+    values: Mapping[str, Any] | None
+    config: Mapping[str, Any] | None
+    training: Training | Mapping[str, Any] | None
+    priority: Priority | str | None
+    env: Mapping[str, str] | None
+
+
+def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[Asked]) -> LaunchRequest:
+    """The request, but for the code; what the folder's `muster.yaml` says is in it."""
+    for key, what in (("job", "a recorded job"), ("git", "a git reference")):
+        if asked.get(key) is not None:
             raise BadInput(
                 f"This version of Muster cannot launch {what} yet.", hint="Launch a folder or a command."
             )
-    owner = client or _default_client()
-    request = LaunchRequest(
-        queue=queue,
-        command=_words(command),
-        entity=entity or owner.settings.entity,
-        project=project or owner.settings.project,
-        name=name,
-        env=dict(env or {}),
-        config=dict(config or {}),
-        values=dict(values or {}),
-        training=_training(training),
+    jobfile = read_jobfile(folder) if folder is not None else JobFile()
+    priority = asked.get("priority")
+    return LaunchRequest(
+        queue=asked.get("queue", "local"),
+        command=_words(asked.get("command"), jobfile),
+        entity=asked.get("entity") or settings.entity,
+        project=asked.get("project") or settings.project,
+        name=asked.get("name"),
+        env=dict(asked.get("env") or {}),
+        config=dict(asked.get("config") or {}),
+        values=dict(asked.get("values") or {}),
+        training=_training(asked.get("training")),
         priority=Priority(priority) if priority else None,
-        image=image,
+        image=asked.get("image"),
+        inputs=jobfile.inputs.to_data() if jobfile.inputs else None,
     )
-    folder = Path(path) if path is not None else None
-    return Run(owner, owner.wait(_launch(owner.asynchronous, request, folder, progress)))
 
 
 async def _launch(
@@ -229,7 +272,7 @@ async def with_code(
     return request.model_copy(update={"snapshot": snapshot.id})
 
 
-def _default_client() -> Client:
+def default_client() -> Client:
     """One for all launches of the process to one server."""
     settings = load()
     if settings not in _clients:
@@ -238,8 +281,9 @@ def _default_client() -> Client:
     return _clients[settings]
 
 
-def _words(command: str | Sequence[str] | None) -> list[str]:
-    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command or ()]
+def _words(command: str | Sequence[str] | None, jobfile: JobFile) -> list[str]:
+    given = shlex.split(command) if isinstance(command, str) else [str(word) for word in command or ()]
+    words = jobfile.command(given)
     if not words:
         raise BadCommand("There is no command to run.", hint='Give one: command="train.py --epochs 3".')
     return words

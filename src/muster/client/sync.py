@@ -24,6 +24,7 @@ from muster.wire.accounts import (
 )
 from muster.wire.base import Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
+from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
 from muster.wire.queues import (
     DiffModel,
     LimitModel,
@@ -135,10 +136,22 @@ class Client:
         return self.wait(self._async.launch(request, idempotency_key=idempotency_key))
 
     def launch_batch(
-        self, requests: Sequence[LaunchRequest], *, idempotency_key: str | None = None
+        self, requests: Sequence[LaunchRequest], *, group: bool = False, idempotency_key: str | None = None
     ) -> Page[RunModel]:
-        """Launch many runs: all of them, or none."""
-        return self.wait(self._async.launch_batch(requests, idempotency_key=idempotency_key))
+        """Launch many runs: all of them, or none. With `group`, they get a group id of their own."""
+        return self.wait(self._async.launch_batch(requests, group=group, idempotency_key=idempotency_key))
+
+    def launch_grid(self, request: GridRequest, *, idempotency_key: str | None = None) -> GroupRuns:
+        """Launch a run for each combination of values: all of them, or none."""
+        return self.wait(self._async.launch_grid(request, idempotency_key=idempotency_key))
+
+    def get_group(self, group_id: str, *, newer_than: int | None = None, wait: float = 0) -> GroupModel:
+        """A group as it stands; or, with `newer_than` and `wait`, as soon as one of its runs has changed."""
+        return self.wait(self._async.get_group(group_id, newer_than=newer_than, wait=wait))
+
+    def stop_group(self, group_id: str) -> StoppedGroup:
+        """Ask all runs of a group to stop."""
+        return self.wait(self._async.stop_group(group_id))
 
     def preview_launch(self, request: LaunchRequest) -> PreviewModel:
         """What would be started, without starting it."""
@@ -153,6 +166,7 @@ class Client:
         author: str | None = None,
         state: Sequence[RunState] | None = None,
         text: str | None = None,
+        group: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[RunModel]:
@@ -165,6 +179,7 @@ class Client:
                 author=author,
                 state=state,
                 text=text,
+                group=group,
                 limit=limit,
                 cursor=cursor,
             )

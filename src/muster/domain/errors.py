@@ -10,6 +10,10 @@
     │   ├── BadDocument               YAML or JSON with a slip or a trick in it, and where
     │   ├── BadTemplate               a config template that cannot be read
     │   ├── BadVariable               a launch value that breaks the queue's rule
+    │   ├── BadDeclaration            inputs declared in a way that cannot be used
+    │   ├── BadInputValue             an input that breaks the job's rule
+    │   ├── BadManagedFile            a config file that inputs cannot be merged into
+    │   ├── BadGrid                   a grid that gives no runs, or too many
     │   ├── BadTraining               a training shape that cannot run
     │   ├── BadCommand                a script or program that is not there
     │   ├── BadSnapshot               code that cannot be taken along
@@ -124,6 +128,26 @@ class BadTemplate(BadInput):
 class BadVariable(BadInput):
     code = "bad_variable"
     title = "A value breaks the queue's rule"
+
+
+class BadDeclaration(BadInput):
+    code = "bad_declaration"
+    title = "The declared inputs cannot be used"
+
+
+class BadInputValue(BadInput):
+    code = "bad_input_value"
+    title = "An input breaks the job's rule"
+
+
+class BadManagedFile(BadInput):
+    code = "bad_managed_file"
+    title = "A config file cannot be managed"
+
+
+class BadGrid(BadInput):
+    code = "bad_grid"
+    title = "The grid cannot be launched"
 
 
 class BadTraining(BadInput):

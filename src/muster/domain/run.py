@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from muster.domain.errors import BadInput, IllegalMove, UnknownKey
+from muster.domain.inputs import Names
 from muster.domain.observation import Failure
 from muster.domain.resources import Resources
 from muster.domain.source import GitSource, JobRef
@@ -166,6 +167,8 @@ class RunSpec:
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    input_arguments: tuple[str, ...] = ()  #: made of inputs, for the end of the command
+    managed_files: Mapping[str, Names] = field(default_factory=dict)  #: of the code → inputs merged into it
     training: Training | None = None
     retry: Retry = field(default_factory=Retry)
     snapshot: str | None = None
@@ -175,6 +178,10 @@ class RunSpec:
     values: Mapping[str, Any] = field(default_factory=dict)  #: the queue's variables as accepted
     config: Mapping[str, Any] = field(default_factory=dict)  #: the queue's config, bound to `values`
     resources: Resources = field(default_factory=Resources)  #: of all nodes together
+
+    @property
+    def whole_command(self) -> tuple[str, ...]:
+        return (*self.command, *self.input_arguments)
 
     @property
     def nodes(self) -> int:

@@ -17,7 +17,18 @@ from muster.server import document, problems
 from muster.server.auth import Doorkeeper
 from muster.server.context import Context
 from muster.server.guard import Guard, is_loopback
-from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams, versions
+from muster.server.routes import (
+    accounts,
+    agents,
+    code,
+    groups,
+    health,
+    launches,
+    queues,
+    runs,
+    streams,
+    versions,
+)
 from muster.service import sweep, tidy
 from muster.service.accounts import server_secret
 
@@ -52,7 +63,7 @@ def create_app(context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
-    for module in (launches, runs, streams, versions, queues, agents, code, accounts):
+    for module in (launches, groups, runs, streams, versions, queues, agents, code, accounts):
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     problems.install(app)

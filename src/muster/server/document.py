@@ -41,13 +41,13 @@ _KINDS: tuple[type[MusterError], ...] = (
 
 #: Beside those whose path names something: they look up what a body or a query names.
 _LOOK_UP = frozenset(
-    "launch launch_batch preview_launch list_runs follow_events create_queue register_agent create_snapshot "
-    "create_key".split()
+    "launch launch_batch launch_grid preview_launch list_runs follow_events create_queue register_agent "
+    "create_snapshot create_key".split()
 )
 #: Beside what agents send: the thing may be taken, or in no state for this.
 _MAY_CONFLICT = frozenset(
-    "launch launch_batch preview_launch delete_run create_queue delete_queue delete_agent download_snapshot "
-    "create_user create_entity set_member remove_member".split()
+    "launch launch_batch launch_grid preview_launch delete_run create_queue delete_queue delete_agent "
+    "download_snapshot create_user create_entity set_member remove_member".split()
 )
 _NEEDS_NO_STORE = frozenset({"healthz"})
 

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from muster.domain.access import Action, Actor
-from muster.domain.errors import BadCommand, BadInput, ImpossibleRequest, NotFound, nearest
+from muster.domain.errors import BadCommand, BadInput, BadManagedFile, ImpossibleRequest, NotFound, nearest
+from muster.domain.inputs import Delivery, InputDeclaration, deliver
 from muster.domain.names import RandomBytes, checked_name, friendly_name, new_id
 from muster.domain.queue import Queue
 from muster.domain.resources import Resources
@@ -26,6 +27,7 @@ from muster.store import accounts, agents, events, queues, records, runs
 from muster.store.database import Tx
 
 DEFAULT_PROJECT = "default"
+MANAGE_FILES = frozenset({"process"})  #: engines whose agent merges inputs into config files of the code
 MAX_ARGUMENT_BYTES = 256 * 1024  #: of command and environment together
 
 
@@ -46,12 +48,21 @@ class Order:
     priority: Priority | None = None  #: None: not named, and so medium
     snapshot: str | None = None
     image: str | None = None
+    declaration: InputDeclaration | None = None  #: what the job says about its inputs
 
 
-def launch(tx: Tx, actor: Actor, orders: Sequence[Order], *, now: datetime, random: RandomBytes) -> list[Run]:
-    """File all these runs, or none."""
+def launch(
+    tx: Tx,
+    actor: Actor,
+    orders: Sequence[Order],
+    *,
+    now: datetime,
+    random: RandomBytes,
+    group: str | None = None,
+) -> list[Run]:
+    """File all these runs, or none; under one group, if it has an id."""
     plans = _plan_all(tx.conn, actor, orders, now=now, random=random)
-    made = [run for run, _ in plans]
+    made = [replace(run, group=group) for run, _ in plans]
     for entity, project in {(run.entity, run.project) for run in made}:
         accounts.ensure_project(tx.conn, entity, project, at=now)
     runs.add(tx.conn, made)
@@ -80,6 +91,8 @@ def preview(
     conn: Connection, actor: Actor, order: Order, *, now: datetime, random: RandomBytes
 ) -> tuple[Run, Rendered]:
     """What launching this would file and start. Refuses what `launch` would refuse, keeps nothing."""
+    if order.declaration and order.snapshot is None:  # asked for before the code is brought here
+        order = replace(order, declaration=replace(order.declaration, files={}))
     return _plan_all(conn, actor, [order], now=now, random=random)[0]
 
 
@@ -90,6 +103,7 @@ def _plan_all(
     rooms: dict[str, list[Resources]] = {}
     variables: dict[str, list[Variable]] = {}
     plans = []
+    checked: set[tuple[object, ...]] = set()  # code is the same for all of a batch, mostly: looked at once
     for order in orders:
         entity = order.entity or actor.default_entity
         actor.require(Action.LAUNCH, entity)
@@ -102,7 +116,10 @@ def _plan_all(
         check_open(queue, order.priority)
         run, rendered = _plan(actor, order, queue, variables[queue.id], entity=entity, now=now, random=random)
         _check_possible(rendered.resources, rooms[run.head.queue_id], found[place])
-        _check_snapshot(conn, entity, order)
+        code = (entity, order.snapshot, order.command[0], *run.spec.managed_files)
+        if code not in checked:
+            checked.add(code)
+            _check_code(conn, entity, run.spec, queue)
         plans.append((run, rendered))
     return plans
 
@@ -125,14 +142,17 @@ def _plan(
     now: datetime,
     random: RandomBytes,
 ) -> tuple[Run, Rendered]:
-    _check_command(order, queue)
+    delivery = deliver(order.declaration, order.inputs, order.command)
+    _check_command(order, queue, delivery)
     config, values = bind(queue.config, variables, order.values, queue=queue.name)
     if not isinstance(config, Mapping):
         raise BadInput(f"The config of queue {queue.name!r} is not a mapping.")
     spec = RunSpec(
         command=order.command,
         env=order.env,
-        inputs=order.inputs,
+        inputs=delivery.inputs,
+        input_arguments=delivery.arguments,
+        managed_files=delivery.files,
         training=order.training,
         retry=order.retry,
         snapshot=order.snapshot,
@@ -174,7 +194,7 @@ def _plan(
     return replace(run, spec=replace(spec, resources=rendered.resources)), rendered
 
 
-def _check_command(order: Order, queue: Queue) -> None:
+def _check_command(order: Order, queue: Queue, delivery: Delivery) -> None:
     if not order.command or not order.command[0].strip():
         raise BadCommand(
             "There is no command to run.", hint="Put it behind `--`: muster launch . -- train.py --epochs 3"
@@ -184,7 +204,7 @@ def _check_command(order: Order, queue: Queue) -> None:
             f"Queue {queue.name!r} starts processes on its machine; it cannot run the image {order.image!r}.",
             hint="Launch a command or a code folder, or choose a queue with a container engine.",
         )
-    words = [*order.command, *(f"{name}={value}" for name, value in order.env.items())]
+    words = [*order.command, *delivery.arguments, *(f"{name}={value}" for name, value in order.env.items())]
     if any("\0" in word for word in words):
         raise BadCommand("A NUL character cannot be part of a command or its environment.")
     for name in order.env:
@@ -219,22 +239,41 @@ def _check_possible(needs: Resources, rooms: Sequence[Resources], queue: Queue) 
     )
 
 
-def _check_snapshot(conn: Connection, entity: str, order: Order) -> None:
-    if order.snapshot is None:
-        return
-    record = records.find_snapshot(conn, entity, order.snapshot)
-    if record is None or not record.complete:
-        raise NotFound("snapshot", order.snapshot, hint="Upload the code first: `muster launch PATH …` does.")
-    script = order.command[0]
-    if not script.endswith(".py") or script.startswith("/"):
-        return
-    paths = [str(file["path"]) for file in record.manifest["files"]]
-    if script.removeprefix("./") not in paths:
-        near = nearest(script, paths)
-        raise BadCommand(
-            f"{script!r} is not among the files of this launch.",
-            hint=f"Did you mean {near!r}?"
-            if near
-            else "Name it relative to the launched folder; "
-            "`git status --ignored` tells whether an ignore file leaves it out.",
+def _check_code(conn: Connection, entity: str, spec: RunSpec, queue: Queue) -> None:
+    if spec.managed_files and queue.engine not in MANAGE_FILES:
+        raise BadInput(
+            f"Queue {queue.name!r} is of kind {queue.engine}, where config files are not managed yet.",
+            hint="Read MUSTER_CONFIG, or pass the inputs as arguments.",
         )
+    if spec.snapshot is None:
+        if spec.managed_files and spec.git is None:
+            raise BadInput(
+                f"Inputs should be merged into {next(iter(spec.managed_files))!r}, but no code is launched.",
+                hint="Launch the folder that has it: muster launch PATH -- …",
+            )
+        return
+    record = records.find_snapshot(conn, entity, spec.snapshot)
+    if record is None or not record.complete:
+        raise NotFound("snapshot", spec.snapshot, hint="Upload the code first: `muster launch PATH …` does.")
+    paths = [str(file["path"]) for file in record.manifest["files"]]
+    _check_script(spec.command[0], paths)
+    for path in spec.managed_files:
+        if path not in paths:
+            near = nearest(path, paths)
+            raise BadManagedFile(
+                f"Inputs should be merged into {path!r}, which is not among the files of this launch.",
+                hint=f"Did you mean {near!r}?" if near else "Name it relative to the launched folder.",
+            )
+
+
+def _check_script(script: str, paths: Sequence[str]) -> None:
+    if not script.endswith(".py") or script.startswith("/") or script.removeprefix("./") in paths:
+        return
+    near = nearest(script, paths)
+    raise BadCommand(
+        f"{script!r} is not among the files of this launch.",
+        hint=f"Did you mean {near!r}?"
+        if near
+        else "Name it relative to the launched folder; "
+        "`git status --ignored` tells whether an ignore file leaves it out.",
+    )

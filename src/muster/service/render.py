@@ -23,7 +23,7 @@ def work_of(run: Run) -> Work:
         queue=run.queue,
         author=run.author,
         config=spec.config,
-        command=spec.command,
+        command=spec.whole_command,
         training=spec.training,
         env=spec.env,
         inputs=spec.inputs,

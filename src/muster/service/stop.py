@@ -6,7 +6,7 @@ from datetime import datetime
 
 from muster.domain.access import Action, Actor, KeyKind
 from muster.domain.errors import Conflict, NotFound
-from muster.domain.run import EventType, Run, RunState, may_move
+from muster.domain.run import EventType, Run, RunHead, RunState, may_move
 from muster.service.bus import EVENTS, agent_topic
 from muster.service.journal import Entry, write
 from muster.store import records, runs
@@ -28,9 +28,22 @@ def stop(tx: Tx, actor: Actor, run_id: str, *, now: datetime) -> Run:
     if actor.run_id != run.id:
         action = Action.SERVE if actor.kind is KeyKind.AGENT else Action.LAUNCH
         actor.require(action, run.entity)
-    head = run.head
-    if head.state.terminal or head.stop_requested_at is not None:
+    entry = asked_to_stop(run.head, actor, now=now)
+    if entry is None:
         return run
+    write(tx, [entry])
+    if run.head.agent_id:
+        tx.tell(agent_topic(run.head.agent_id))
+    stopped = runs.find(tx.conn, run_id)
+    if stopped is None:
+        raise NotFound("run", run_id)
+    return stopped
+
+
+def asked_to_stop(head: RunHead, actor: Actor, *, now: datetime) -> Entry | None:
+    """What to write down; None: it has ended, or was asked before."""
+    if head.state.terminal or head.stop_requested_at is not None:
+        return None
     entry = Entry(head, now, actor.name)
     entry.note(EventType.STOP, {"by": actor.name})
     entry.set(stop_requested_at=now, stop_requested_by=actor.name)
@@ -39,13 +52,7 @@ def stop(tx: Tx, actor: Actor, run_id: str, *, now: datetime) -> Run:
         entry.move(RunState.STOPPED, reason=f"Stopped by {actor.name} before it started.")
     elif may_move(head.state, RunState.STOPPING):
         entry.move(RunState.STOPPING, reason=f"Stopped by {actor.name}.")
-    write(tx, [entry])
-    if head.agent_id:
-        tx.tell(agent_topic(head.agent_id))
-    stopped = runs.find(tx.conn, run_id)
-    if stopped is None:
-        raise NotFound("run", run_id)
-    return stopped
+    return entry
 
 
 def delete(tx: Tx, actor: Actor, run_id: str, *, now: datetime) -> None:

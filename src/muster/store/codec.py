@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from muster.domain.inputs import names_from_data, names_to_data
 from muster.domain.observation import End, EndSeen, Failure, Replica, ReplicaState
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Retry, RunSpec
@@ -26,6 +27,8 @@ def spec_to_data(spec: RunSpec) -> dict[str, Any]:
         "command": list(spec.command),
         "env": dict(spec.env),
         "inputs": dict(spec.inputs),
+        **({"input_arguments": list(spec.input_arguments)} if spec.input_arguments else {}),
+        **({"managed_files": names_to_data(spec.managed_files)} if spec.managed_files else {}),
         "training": asdict(spec.training) if spec.training else None,
         "retry": {"max": spec.retry.max, "on": sorted(spec.retry.on)},
         "snapshot": spec.snapshot,
@@ -43,6 +46,8 @@ def spec_from_data(data: Data) -> RunSpec:
         command=tuple(data["command"]),
         env=data["env"],
         inputs=data["inputs"],
+        input_arguments=tuple(data.get("input_arguments", ())),
+        managed_files=names_from_data(data.get("managed_files", {})),
         training=training_from_data(data["training"]) if data["training"] else None,
         retry=Retry(max=data["retry"]["max"], on=frozenset(AttemptEnd(end) for end in data["retry"]["on"])),
         snapshot=data["snapshot"],

@@ -248,16 +248,20 @@ class Filter:
     author: str | None = None
     states: tuple[RunState, ...] = ()
     text: str | None = None  #: in the name, or the start of the id
+    group: str | None = None  #: a few thousand runs at most, side by side in an index: the rest is sifted
 
     @property
     def sparse(self) -> bool:
         """May leave few runs of many, and has an index within an entity to find them."""
-        return bool(self.project or self.author or self.states)
+        return not self.group and bool(self.project or self.author or self.states)
 
     @property
     def mixed(self) -> bool:
         """No index of its own leads to these runs: they are sifted in the one that has everything."""
-        return bool(self.text) or sum(map(bool, (self.project, self.author, self.states, self.queue_id))) > 1
+        return (
+            bool(self.text or self.group)
+            or sum(map(bool, (self.project, self.author, self.states, self.queue_id))) > 1
+        )
 
 
 def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
@@ -273,6 +277,8 @@ def page_statement(narrow: Filter, *, before: int | None, limit: int) -> Select[
     """For several entities or states, the newest of each are looked up and merged: asked for all of
     them at once, the database would read and sort everything they have. Whole rows are read last, and
     only those of the page."""
+    if narrow.group is not None:
+        return _newest(_narrowed(_select_run, narrow), before, limit)
     branches = [
         replace(narrow, entities=one, states=state)
         for one in _each(narrow.entities, otherwise=None)
@@ -297,8 +303,10 @@ def _newest(query: Select[Any], before: int | None, limit: int) -> Select[Any]:
 
 
 def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
+    if narrow.group is not None:
+        query = query.where(runs.c.group_id == narrow.group)
     if narrow.entities is not None:
-        entity = runs.c.entity
+        entity = sifted(runs.c.entity) if narrow.group else runs.c.entity
         one = len(narrow.entities) == 1
         query = query.where(entity == narrow.entities[0] if one else entity.in_(narrow.entities))
     of = sifted if narrow.mixed else _indexed

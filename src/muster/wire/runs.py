@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from muster.domain.inputs import names_to_data
 from muster.domain.observation import Failure, Replica
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Event, EventType, Priority, Run, RunState
@@ -53,10 +54,14 @@ class LaunchRequest(Asked):
     priority: Priority | None = Field(default=None, description="Absent: medium.")
     snapshot: str | None = Field(default=None, description="Id of an uploaded code snapshot.")
     image: str | None = None
+    inputs: dict[str, Any] | None = Field(
+        default=None, description="What may be in `config`: {schema, arguments, files}, as in muster.yaml."
+    )
 
 
 class LaunchBatch(Asked):
     launches: list[LaunchRequest] = Field(min_length=1, max_length=5000)
+    group: bool = Field(default=False, description="Make them one group, with an id of its own.")
 
 
 class ResourcesModel(Told):
@@ -118,6 +123,13 @@ class RunModel(Told):
     started_at: datetime | None
     ended_at: datetime | None
     version: int = Field(description="Grows with every event of the run.")
+    group: str | None = Field(default=None, description="Runs that were launched together have one.")
+    input_arguments: list[str] = Field(
+        default_factory=list, description="The words at the end of `command` that were made of inputs."
+    )
+    managed_files: dict[str, list[str] | Literal[True]] = Field(
+        default_factory=dict, description="Config files of the code, and which inputs are merged into them."
+    )
 
     @classmethod
     def of(cls, run: Run) -> RunModel:
@@ -131,7 +143,7 @@ class RunModel(Told):
             entity=run.entity,
             author=run.author,
             priority=run.priority,
-            command=list(spec.command),
+            command=list(spec.whole_command),
             env=dict(spec.env),
             config=dict(spec.inputs),
             values=dict(spec.values),
@@ -150,6 +162,9 @@ class RunModel(Told):
             started_at=head.started_at,
             ended_at=run.ended_at,
             version=head.last_event,
+            group=run.group,
+            input_arguments=list(spec.input_arguments),
+            managed_files=names_to_data(spec.managed_files),
         )
 
 

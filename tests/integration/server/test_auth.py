@@ -130,7 +130,9 @@ FILE = {"path": "train.py", "mode": 0o644, "size": 1, "sha256": "0" * 64}
 BODIES: dict[str, Any] = {
     "launch": {"command": ["true"], "entity": "ann"},
     "launch_batch": {"launches": [{"command": ["true"], "entity": "ann"}]},
+    "launch_grid": {"launch": {"command": ["true"], "entity": "ann"}, "grid": {"lr": [1, 2]}},
     "preview_launch": {"command": ["true"], "entity": "ann"},
+    "stop_group": None,
     "stop_run": None,
     "delete_run": None,
     "create_queue": {"name": "mine", "config": {}, "entity": "ann"},
@@ -174,7 +176,9 @@ def test_who_may_only_look_can_change_nothing(door: Door, role: str) -> None:
     run = door.launch()
     key_id = door.call("GET", "/keys").json()["items"][0]["id"]
     agent.claim()
+    grid = door.call("POST", "/launches/grid", {"launch": {"command": ["true"]}, "grid": {"lr": [1]}}).json()
     places = {"run_id": run["id"], "agent_id": agent.id, "key_id": key_id, "user": "ann", "name": "local"}
+    places["group_id"] = grid["id"]
     seen = set()
     for operation in operations(door):
         name = operation.name

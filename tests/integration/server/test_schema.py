@@ -34,7 +34,18 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from door import DEADLINE, URL, Door, open_door
-from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams, versions
+from muster.server.routes import (
+    accounts,
+    agents,
+    code,
+    groups,
+    health,
+    launches,
+    queues,
+    runs,
+    streams,
+    versions,
+)
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
 from neighbours import MARK, Neighbours, all_rows
 
@@ -48,7 +59,10 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-MODULES: Sequence[ModuleType] = (accounts, agents, code, health, launches, queues, runs, streams, versions)
+MODULES: Sequence[ModuleType] = (
+    *(accounts, agents, code, groups, health),
+    *(launches, queues, runs, streams, versions),
+)
 OPERATIONS = [
     route.name
     for module in MODULES
@@ -167,6 +181,7 @@ def honest(house: Neighbours, name: str) -> Any:
     bodies: Mapping[str, Any] = {
         "launch": {"command": ["true"], "queue": queue},
         "launch_batch": {"launches": [{"command": ["true"], "queue": queue}]},
+        "launch_grid": {"launch": {"command": ["true"], "queue": queue}, "grid": {"lr": [0.1, 0.2]}},
         "preview_launch": {"command": ["true"], "queue": queue},
         "create_queue": {"name": "new", "config": {}},
         "edit_queue": {"config": {}, "order": "fifo", "limits": {"runs": 2}},
@@ -235,7 +250,8 @@ class Filler:
     def _known(self, name: str) -> list[str]:
         """Hers come more often than his, but for what is only looked at."""
         named = NAMED.get(self.operation.partition("_")[2], "")
-        kind = {"name": named, "run": "run_id", "snapshot": "snapshot_id"}.get(name, name)
+        kinds = {"name": named, "run": "run_id", "group": "group_id", "snapshot": "snapshot_id"}
+        kind = kinds.get(name, name)
         hers, his = self.house.fay.things.get(kind, []), self.house.zed.things.get(kind, [])
         return hers + his if self.operation in LOOKS else hers * 3 + his
 

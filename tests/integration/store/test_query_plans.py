@@ -15,7 +15,7 @@ from sqlalchemy import event, text
 from muster.domain.observation import AttemptKey
 from muster.domain.run import RunState
 from muster.service import explain
-from muster.store import accounts, attempts, events, queues, records, runs, shares
+from muster.store import accounts, attempts, events, groups, queues, records, runs, shares
 from muster.store.codec import spec_to_data
 from muster.store.database import Tx
 from muster.store.runs import Filter
@@ -122,6 +122,13 @@ INDEXED: dict[str, tuple[Asking, str]] = {
     "runs of a project, an author and a state": (
         page(entities=MINE, project="done", author="bob", states=STATES[:1]),
         "COVERING INDEX ix_runs_lists",
+    ),
+    "runs of a group": (page(entities=MINE, group="nobody"), "ix_runs_group"),
+    "failed runs of a group": (page(entities=MINE, group="nobody", states=STATES), "ix_runs_group"),
+    "everybody's runs of a group": (page(group="nobody", project="done"), "ix_runs_group"),
+    "live runs of a group": (
+        lambda tx, crowd: groups.live(tx.conn, "nobody", entities=MINE),
+        "ix_runs_group",
     ),
     "runs by a text": (page(entities=MINE, text="nobody is called so"), "COVERING INDEX ix_runs_lists"),
     "everybody's runs of a project": (page(project="done"), "ix_runs_project"),

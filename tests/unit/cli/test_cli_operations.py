@@ -33,6 +33,7 @@ VERBS = {
     "follow_events": "run events",
     "follow_logs": "run logs",
     "get_entity": "entity show",
+    "get_group": "run compare",
     "get_manifest": "run manifest",
     "get_me": "login",
     "get_queue": "queue show",
@@ -40,6 +41,7 @@ VERBS = {
     "get_run": "run show",
     "get_usage": "run usage",
     "launch": "launch",
+    "launch_grid": "launch",
     "list_agents": "agent list",
     "list_audit": "entity audit",
     "list_entities": "entity list",
@@ -59,6 +61,7 @@ VERBS = {
     "roll_back_queue": "queue rollback",
     "set_entity_limits": "entity limit",
     "set_member": "entity member add",
+    "stop_group": "run stop",
     "stop_run": "run stop",
 }
 #: Spoken by agents, or by `launch` while it takes code along.

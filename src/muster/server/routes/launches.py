@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
+from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from muster.domain.access import Actor
 from muster.domain.errors import IdempotencyMismatch, NotFound
+from muster.domain.inputs import InputDeclaration
+from muster.domain.names import new_id
 from muster.domain.run import Retry
 from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
@@ -49,6 +53,7 @@ def order_of(asked: LaunchRequest) -> Order:
         priority=asked.priority,
         snapshot=asked.snapshot,
         image=asked.image,
+        declaration=InputDeclaration.parse(asked.inputs) if asked.inputs is not None else None,
     )
 
 
@@ -62,7 +67,11 @@ async def launch(ctx: Ctx, caller: Caller, asked: LaunchRequest, key: Idempotenc
 @router.post("/launches/batch", status_code=201, response_model=Page[RunModel])
 async def launch_batch(ctx: Ctx, caller: Caller, asked: LaunchBatch, key: IdempotencyKey = None) -> Response:
     """Launch many runs: all of them, or none."""
-    return answered(Page(items=await _launch(ctx, caller, asked.launches, key)), status=201)
+    if not asked.group:
+        return answered(Page(items=await _launch(ctx, caller, asked.launches, key)), status=201)
+    orders = [order_of(item) for item in asked.launches]
+    items = await launch_once(ctx, caller, orders, key=key, asked=[asked], group=new_id(ctx.random))
+    return answered(Page(items=items), status=201)
 
 
 @router.post("/launches/preview")
@@ -86,10 +95,25 @@ async def preview_launch(ctx: Ctx, caller: Caller, asked: LaunchRequest) -> Prev
 
 
 async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: str | None) -> list[RunModel]:
-    orders, now = [order_of(item) for item in asked], ctx.now()
+    orders = [order_of(item) for item in asked]
+    return await launch_once(ctx, caller, orders, key=key, asked=asked)
+
+
+async def launch_once(
+    ctx: Context,
+    caller: Actor,
+    orders: Sequence[Order],
+    *,
+    key: str | None,
+    asked: Sequence[BaseModel],
+    group: str | None = None,
+) -> list[RunModel]:
+    """Launch these orders; or, if `asked` came under this key before, find what was launched then."""
+    now = ctx.now()
 
     def work(tx: Tx) -> list[RunModel]:
-        return [RunModel.of(run) for run in service.launch(tx, caller, orders, now=now, random=ctx.random)]
+        made = service.launch(tx, caller, orders, now=now, random=ctx.random, group=group)
+        return [RunModel.of(run) for run in made]
 
     if key is None:
         return await ctx.db.write(work)
@@ -116,8 +140,8 @@ async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: 
     return await ctx.db.write(once)
 
 
-def _fingerprint(asked: list[LaunchRequest]) -> str:
+def _fingerprint(asked: Sequence[BaseModel]) -> str:
     digest = hashlib.sha256()
     for item in asked:
-        digest.update(item.model_dump_json().encode())
+        digest.update(item.model_dump_json(exclude_defaults=True).encode())
     return digest.hexdigest()

@@ -65,6 +65,7 @@ async def list_runs(
     author: str | None = None,
     state: Annotated[list[RunState] | None, Query()] = None,
     text: Annotated[str | None, Query(max_length=128)] = None,
+    group: Annotated[str | None, Query(max_length=16)] = None,
     limit: Limit = 50,
     cursor: str | None = None,
 ) -> Page[RunModel]:
@@ -83,6 +84,7 @@ async def list_runs(
             author=author,
             states=tuple(state or ()),
             text=text,
+            group=group,
         )
         found = runs.page(conn, narrow, before=before, limit=limit + 1)
         shown = found[:limit]

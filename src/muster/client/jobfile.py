@@ -1,0 +1,80 @@
+"""`muster.yaml`: what a folder of code says about the job in it.
+
+name: train
+entrypoint: [train.py]
+inputs:
+  schema: {type: object, properties: {lr: {type: number, default: 0.1}}}
+  arguments: [lr]
+  files: {conf/train.yaml: true}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.domain import document
+from muster.domain.errors import BadConfigFile, BadDeclaration, UnknownKey
+from muster.domain.inputs import InputDeclaration
+from muster.domain.names import checked_name
+
+FILE = "muster.yaml"
+_KEYS = ("name", "entrypoint", "inputs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFile:
+    name: str | None = None  #: of the job
+    entrypoint: tuple[str, ...] = ()
+    inputs: InputDeclaration | None = None
+
+    @classmethod
+    def parse(cls, data: object, *, where: str = FILE) -> JobFile:
+        if not isinstance(data, Mapping):
+            raise BadDeclaration(f"{where} is not a mapping.", hint=f"It has the keys {', '.join(_KEYS)}.")
+        for key in data:
+            if key not in _KEYS:
+                raise UnknownKey(str(key), where=where, known=_KEYS)
+        name, inputs = data.get("name"), data.get("inputs")
+        if name is not None and not isinstance(name, str):
+            raise BadDeclaration(f"{where}: name is not text.", hint="Write `name: train`.")
+        return cls(
+            name=checked_name(name, what="job") if name is not None else None,
+            entrypoint=_entrypoint(data.get("entrypoint"), where),
+            inputs=InputDeclaration.parse(inputs) if inputs is not None else None,
+        )
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command of a launch: the words given; or the entrypoint, with the options given behind it."""
+        if self.entrypoint and (not words or words[0].startswith("-")):
+            return [*self.entrypoint, *words]
+        return list(words)
+
+
+def read_jobfile(folder: Path) -> JobFile:
+    """What the folder says; nothing, if it has no such file."""
+    path = folder / FILE
+    try:
+        with path.open("rb") as file:
+            raw = file.read(document.MAX_BYTES + 1)
+    except FileNotFoundError:
+        return JobFile()
+    except OSError as error:
+        raise BadConfigFile(f"{path} cannot be read: {error.strerror}.", hint="Check the file.") from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadConfigFile(f"{path} is not UTF-8 text.") from error
+    data = document.parse(text, name=FILE)
+    return JobFile.parse(data) if data is not None else JobFile()
+
+
+def _entrypoint(given: object, where: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not given or not all(isinstance(word, str) and word for word in given):
+        raise BadDeclaration(
+            f"{where}: entrypoint is not a list of words.", hint="Write `entrypoint: [train.py]`."
+        )
+    return tuple(given)
