@@ -35,6 +35,7 @@ def show_run(run: RunModel) -> None:
             ("shape", _shape(run)),
             ("asks for", _resources(run)),
             ("values", _pairs(run.values)),
+            ("overrides", _pairs(run.overrides)),
             ("config", _pairs(run.config)),
             ("env", _pairs(run.env)),
             ("priority", run.priority.value if run.priority.value != "medium" else ""),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.usage import BadUsage, as_usage
-from muster.cli.values import inputs, pairs
+from muster.cli.values import changes, inputs, pairs
 from muster.domain.errors import nearest
 from muster.domain.run import Priority
 from muster.domain.training import Launcher, Training
@@ -67,6 +67,7 @@ class Order:
     priority: Priority
     retry: int | None
     values: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,7 +86,7 @@ class Order:
         **where: Any,
     ) -> Order:
         """Refuses what cannot be right, before anything is sent."""
-        _check_supported(source, overrides)
+        _check_supported(source)
         folder = _folder(source.path) if source.path is not None else None
         words = _command(command, folder, image=source.image)
         return cls(
@@ -94,6 +95,7 @@ class Order:
             image=source.image,
             training=shape.training(),
             values=_values(values, short),
+            overrides=changes(overrides),
             config=inputs(config),
             env=pairs("--env", env, example="NAME=value"),
             **where,
@@ -115,10 +117,11 @@ class Order:
             retry=RetryModel() if self.retry is None else RetryModel(max=self.retry),
             priority=self.priority,
             image=self.image,
+            overrides=dict(self.overrides),
         )
 
 
-def _check_supported(source: Source, overrides: Sequence[str]) -> None:
+def _check_supported(source: Source) -> None:
     sources = {"-d": source.image, "-j": source.job, "-u": source.git}
     given = [option for option, value in sources.items() if value is not None]
     if len(given) > 1:
@@ -126,7 +129,6 @@ def _check_supported(source: Source, overrides: Sequence[str]) -> None:
     for is_given, what, instead in (
         (source.job is not None, "launch a recorded job", f"Launch its folder or command: {_EXAMPLE}"),
         (source.git is not None, "launch from a git address", f"Clone it and launch the folder: {_EXAMPLE}"),
-        (bool(overrides), "override a queue's config", "Use --set with the queue's variables."),
     ):
         if is_given:
             raise BadUsage(f"This version of Muster cannot {what} yet.", hint=instead)
@@ -142,6 +144,8 @@ def _folder(path: Path) -> Path:
 
 
 def _command(words: Sequence[str] | None, folder: Path | None, *, image: str | None) -> tuple[str, ...]:
+    if not words and image is not None:
+        return ()  # an image has a command of its own
     if not words or not words[0].strip():
         raise BadUsage("There is no command to run.", hint=f"Put it behind `--`: {_EXAMPLE}")
     if any("\0" in word for word in words):

@@ -22,6 +22,7 @@ MAX_BYTES = 1024 * 1024
 MAX_NODES = 100_000  #: with every alias counted as what it stands for
 MAX_DEPTH = 100
 STDIN = "-"
+UNFOLDED = 2**30  #: a width at which no text is broken into lines
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = frozenset({f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null")})
@@ -76,7 +77,7 @@ def parse(text: str, *, name: str) -> Any:
         raise BadConfigFile(f"{name} has a value that cannot be read: {error}.") from error
 
 
-def dump(data: Mapping[str, Any]) -> str:
+def dump(data: Mapping[str, Any], *, width: int = 100) -> str:
     """YAML for people: in the order given, text of several lines as such."""
     from ruamel.yaml.representer import SafeRepresenter
 
@@ -87,7 +88,7 @@ def dump(data: Mapping[str, Any]) -> str:
     yaml = _yaml()
     yaml.Representer = Representer
     yaml.default_flow_style = False
-    yaml.width = 100
+    yaml.width = width
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     stream = io.StringIO()
     yaml.dump(dict(data), stream)

@@ -184,6 +184,7 @@ def launch(
     training: Training | Mapping[str, Any] | None = None,
     priority: Priority | str | None = None,
     env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -196,7 +197,7 @@ def launch(
     owner = client or _default_client()
     request = LaunchRequest(
         queue=queue,
-        command=_words(command),
+        command=_words(command, image=image),
         entity=entity or owner.settings.entity,
         project=project or owner.settings.project,
         name=name,
@@ -206,6 +207,7 @@ def launch(
         training=_training(training),
         priority=Priority(priority) if priority else Priority.MEDIUM,
         image=image,
+        overrides=dict(overrides or {}),
     )
     folder = Path(path) if path is not None else None
     return Run(owner, owner.wait(_launch(owner.asynchronous, request, folder, progress)))
@@ -238,9 +240,9 @@ def _default_client() -> Client:
     return _clients[settings]
 
 
-def _words(command: str | Sequence[str] | None) -> list[str]:
+def _words(command: str | Sequence[str] | None, *, image: str | None) -> list[str]:
     words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command or ()]
-    if not words:
+    if not words and image is None:
         raise BadCommand("There is no command to run.", hint='Give one: command="train.py --epochs 3".')
     return words
 

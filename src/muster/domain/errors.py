@@ -9,6 +9,7 @@
     │   ├── UnknownKey                a key nobody knows, with the nearest known one
     │   ├── BadTemplate               a config template that cannot be read
     │   ├── BadVariable               a launch value that breaks the queue's rule
+    │   ├── BadOverride               a change of the template that the queue does not open
     │   ├── BadTraining               a training shape that cannot run
     │   ├── BadCommand                a script or program that is not there
     │   ├── BadSnapshot               code that cannot be taken along
@@ -112,6 +113,11 @@ class BadTemplate(BadInput):
 class BadVariable(BadInput):
     code = "bad_variable"
     title = "A value breaks the queue's rule"
+
+
+class BadOverride(BadInput):
+    code = "bad_override"
+    title = "The queue does not let a launch change this"
 
 
 class BadTraining(BadInput):

@@ -11,7 +11,11 @@ from muster.domain.errors import BadInput, nearest
 from muster.domain.policy import Policy
 
 #: resource kind as users write it → engine. W&B's names are accepted.
-ENGINES: Mapping[str, str] = {"process": "process", "local-process": "process"}
+ENGINES: Mapping[str, str] = {
+    "process": "process",
+    "local-process": "process",
+    "kubernetes": "kubernetes",
+}
 
 
 def engine_for(resource: str) -> str:

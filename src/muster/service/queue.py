@@ -15,13 +15,17 @@ from muster.domain.names import RandomBytes, checked_name, new_id
 from muster.domain.queue import Queue, engine_for
 from muster.domain.template import bind, check_declared
 from muster.domain.variables import Variable
+from muster.engine.kubernetes import config as kubernetes
 from muster.engine.process.config import ProcessConfig
 from muster.service.bus import queue_topic
 from muster.store import accounts, queues, records
 from muster.store.database import Tx
 
 #: engine → reads a bound config, refusing what it cannot use
-READERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"process": ProcessConfig.parse}
+READERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+    "process": ProcessConfig.parse,
+    "kubernetes": kubernetes.check,
+}
 
 LOCAL_QUEUE = "local"
 #: What the queue `local` of a fresh server is; its maxima follow the machine.
