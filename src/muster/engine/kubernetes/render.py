@@ -12,7 +12,7 @@ from typing import Any
 from muster.domain.errors import BadCommand, BadInput, BadTraining
 from muster.domain.path import at
 from muster.domain.policy import Security
-from muster.domain.provenance import Origins
+from muster.domain.provenance import INJECTED, Origins
 from muster.domain.resources import Resources
 from muster.domain.template import fill, find_macros
 from muster.engine.facts import run_env, run_macros
@@ -59,13 +59,23 @@ def _build(work: Work, filled: Any, writer: Writer, origins: Origins) -> Rendere
         _identify(work, writer, item)
         for pod in pods.find(item):
             resources += _write_pod(work, writer, pod, inject.NO_RULES) * pod.count
-    manifest = workload
-    if companions:
-        objects = [at(filled, place) for place in layout.objects]
-        manifest = {"apiVersion": "v1", "kind": "List", "items": objects}
+    objects = [at(filled, place) for place in layout.objects]
+    for item in objects:
+        _arrange(item)
+    manifest = {"apiVersion": "v1", "kind": "List", "items": objects} if companions else workload
     return Rendered(
         key=work.key, engine="kubernetes", manifest=manifest, replicas=replicas, resources=resources
     )
+
+
+def _arrange(item: dict[str, Any]) -> None:
+    """In the order people know."""
+    rest = dict(item)
+    item.clear()
+    for key in ("apiVersion", "kind", "metadata"):
+        if key in rest:
+            item[key] = rest.pop(key)
+    item.update(rest)
 
 
 def _check(work: Work) -> None:
@@ -188,8 +198,7 @@ def _write_command(
         return
     words = [_EXPANDED.sub("$$", word) for word in work.command]
     torchrun = at(workload, ("spec", "torchrunConfig", "enabled")) is True
-    if words[0].endswith(".py") and not torchrun:
-        words = ["python", *words]
+    is_script = words[0].endswith(".py") and not torchrun
     for container in mains:
         has_command, has_args = bool(container.get("command")), bool(container.get("args"))
         if has_args or (torchrun and has_command):
@@ -199,7 +208,9 @@ def _write_command(
                 hint="Launch without a command, or ask its owner to leave out `args`.",
             )
         key = "args" if has_command or torchrun else "command"
-        writer.put(container, key, list(words), origins.command)
+        writer.put(container, key, ["python", *words] if is_script else list(words), origins.command)
+        if is_script:
+            writer.credit(container[key], 0, INJECTED)
     if not mains:
         raise BadCommand(
             f"The {workload['kind']} of queue {work.queue!r} has no container to run a command in.",
@@ -211,8 +222,8 @@ def _write_env(
     work: Work, writer: Writer, templates: list[PodTemplate], mains: list[dict[str, Any]], origins: Origins
 ) -> None:
     """Muster's own in every container; the launch's only where its image runs, not in an owner's sidecar."""
-    own = {name: (_EXPANDED.sub("$$", value), "injected") for name, value in run_env(work).items()}
-    own["MUSTER_CONFIG"] = (own["MUSTER_CONFIG"][0], origins.inputs if work.inputs else "injected")
+    own = {name: (_EXPANDED.sub("$$", value), INJECTED) for name, value in run_env(work).items()}
+    own["MUSTER_CONFIG"] = (own["MUSTER_CONFIG"][0], origins.inputs if work.inputs else INJECTED)
     launch = {name: (_EXPANDED.sub("$$", value), origins.of_env(name)) for name, value in work.env.items()}
     containers = [container for pod in templates for container in pod.containers]
     is_main = {id(container) for container in mains}

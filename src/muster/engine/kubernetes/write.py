@@ -29,6 +29,9 @@ class Writer:
             if key not in node:
                 self.put(node, key, value)
 
+    def credit(self, words: list[Any], place: int, source: str) -> None:
+        """This item of a list came from elsewhere than the rest."""
+
     def mapping(self, node: dict[str, Any], key: str) -> dict[str, Any]:
         """The mapping under this key, made if there is none."""
         found = node.get(key)
@@ -62,6 +65,9 @@ class Tracer(Writer):
         super().prepend(node, key, values)
         for value, source in values:
             self._mark(node, key, value, source)
+
+    def credit(self, words: list[Any], place: int, source: str) -> None:
+        self._notes[id(words), place] = source
 
     def sources(self, manifest: Any) -> dict[str, str]:
         """JSON pointer of each leaf → its source."""
