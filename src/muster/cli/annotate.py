@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.cli import yamlfile
-from muster.domain.provenance import pointer
 
 _COLUMN = 60  #: comments start at most here, or right behind a longer line
 
@@ -28,13 +27,13 @@ def _comments(text: str, sources: Mapping[str, str]) -> Iterator[tuple[int, str]
     from ruamel.yaml import YAML
 
     root = YAML(typ="safe", pure=True).compose(io.StringIO(text))
-    stack: list[tuple[tuple[str | int, ...], Any]] = [((), root)]
+    stack: list[tuple[str, Any]] = [("", root)]
     while stack:
-        place, node = stack.pop()
-        source = sources.get(pointer(place))
+        pointer, node = stack.pop()
+        source = sources.get(pointer)
         if source is not None:
             yield node.start_mark.line, source
         elif isinstance(node.value, list):
             for number, item in enumerate(node.value):
-                step = (item[0].value, item[1]) if isinstance(item, tuple) else (number, item)
-                stack.append(((*place, step[0]), step[1]))
+                key, value = (item[0].value, item[1]) if isinstance(item, tuple) else (str(number), item)
+                stack.append((f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", value))

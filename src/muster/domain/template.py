@@ -172,7 +172,7 @@ def _map(tree: Tree, change: Callable[[str], Value], depth: int = 0) -> Tree:
     """A copy of the tree with every string value changed."""
     if isinstance(tree, str):
         return change(tree)
-    if isinstance(tree, Mapping):
+    if isinstance(tree, (dict, Mapping)):  # dict first: asking the abstract class takes far longer
         _check_depth(depth)
         return {key: _map(value, change, depth + 1) for key, value in tree.items()}
     if isinstance(tree, list):

@@ -65,6 +65,5 @@ def origins_of(queue: Queue, made: Customized, *, image: str | None) -> Origins:
     label = f"queue v{queue.version}"
     return Origins(
         config=config_sources(queue.config, made.config, made.overridden, queue=label),
-        queue=label,
         image=LAUNCH if image else label,
     )

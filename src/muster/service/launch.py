@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from muster.domain.access import Action, Actor
 from muster.domain.errors import BadCommand, BadInput, ImpossibleRequest, NotFound, nearest
 from muster.domain.names import RandomBytes, checked_name, friendly_name, new_id
+from muster.domain.provenance import pointers
 from muster.domain.queue import Queue
 from muster.domain.resources import Resources
 from muster.domain.run import EventType, Priority, Retry, Run, RunHead, RunSpec, RunState, queue_rank
@@ -93,7 +94,7 @@ def preview(conn: Connection, actor: Actor, order: Order, *, now: datetime, rand
     made = customize(queue, _variables(queue), order.values, order.overrides)
     origins = origins_of(queue, made, image=order.image)
     rendered, sources = TRACERS[queue.engine](work_of(run), origins)
-    return Preview(run=run, rendered=rendered, sources=sources)
+    return Preview(run=run, rendered=rendered, sources=pointers(sources))
 
 
 def _plan_all(

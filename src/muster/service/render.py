@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from muster.domain.observation import AttemptKey
-from muster.domain.provenance import Origins
+from muster.domain.provenance import Origins, Sources
 from muster.domain.run import Run
 from muster.engine.kubernetes.render import render as render_kubernetes
 from muster.engine.kubernetes.render import trace as trace_kubernetes
@@ -18,7 +18,7 @@ RENDERERS: Mapping[str, Callable[[Work], Rendered]] = {
     "kubernetes": render_kubernetes,
 }
 #: the same, with where each value came from
-TRACERS: Mapping[str, Callable[[Work, Origins], tuple[Rendered, dict[str, str]]]] = {
+TRACERS: Mapping[str, Callable[[Work, Origins], tuple[Rendered, Sources]]] = {
     "process": trace_process,
     "kubernetes": trace_kubernetes,
 }

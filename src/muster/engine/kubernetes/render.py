@@ -12,7 +12,7 @@ from typing import Any
 from muster.domain.errors import BadCommand, BadInput, BadTraining
 from muster.domain.path import at
 from muster.domain.policy import Security
-from muster.domain.provenance import INJECTED, Origins
+from muster.domain.provenance import INJECTED, Origins, Sources
 from muster.domain.resources import Resources
 from muster.domain.template import fill, find_macros
 from muster.engine.facts import run_env, run_macros
@@ -34,7 +34,7 @@ def render(work: Work) -> Rendered:
     return _build(work, _filled(work), Writer(), _NOWHERE)
 
 
-def trace(work: Work, origins: Origins) -> tuple[Rendered, dict[str, str]]:
+def trace(work: Work, origins: Origins) -> tuple[Rendered, Sources]:
     """The same, and where each of its values came from."""
     filled = _filled(work)
     tracer = Tracer(filled, origins.config)
@@ -178,12 +178,13 @@ def _write_image(
     if work.image:
         for container in without:
             writer.put(container, "image", work.image, origins.image)
-        if not without and "image_uri" not in find_macros(work.config):
+        taken = without or any(container.get("image") == work.image for container in mains)
+        if not taken and "image_uri" not in find_macros(work.config):
             raise BadInput(
                 f"The template of queue {work.queue!r} has its own image, and no place for {work.image!r}.",
                 hint="Launch without an image, or ask its owner to write image: ${image_uri}.",
             )
-    elif (without and not is_optional) or "image_uri" in find_macros(work.config):
+    elif without and not is_optional:
         raise BadInput(
             f"Queue {work.queue!r} runs images, and this launch names none.",
             hint="Give one with -d IMAGE; the queue's owner may set a `default_image`.",

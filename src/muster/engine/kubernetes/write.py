@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster.domain.path import Location
-from muster.domain.provenance import INJECTED, leaves, pointer
+from muster.domain.provenance import INJECTED, Sources
 
 
 class Writer:
@@ -41,55 +40,58 @@ class Writer:
 
 
 class Tracer(Writer):
-    """Notes the source of each leaf by the node it hangs on, because nodes move about as a whole."""
+    """Notes the source of each leaf by the node it hangs on, because nodes move about as a whole.
 
-    def __init__(self, filled: Any, sources: Mapping[Location, str]) -> None:
+    What nobody noted was injected.
+    """
+
+    def __init__(self, filled: Any, sources: Sources) -> None:
         self._notes: dict[tuple[int, str | int], str] = {}
-        self._alive: list[Any] = [filled]  # what was taken out; an id must not be used again
-        for place, _ in leaves(filled):
-            if place:
-                self._note(filled, place, sources.get(place, INJECTED))
+        self._alive: list[Any] = [filled]  # what was taken out, too: an id must not be used again
+        if not isinstance(sources, str):
+            self._learn(filled, sources)
 
     def put(self, node: dict[str, Any], key: str, value: Any, source: str = INJECTED) -> None:
         self._alive.append(node.get(key))
         super().put(node, key, value, source)
-        self._mark(node, key, value, source)
+        if source is not INJECTED or (id(node), key) in self._notes:
+            self._mark(node, key, value, source)
 
     def append(self, node: dict[str, Any], key: str, value: dict[str, Any]) -> None:
         self._alive.append(node.get(key))
         super().append(node, key, value)
-        self._mark(node, key, value, INJECTED)
 
     def prepend(self, node: dict[str, Any], key: str, values: Sequence[tuple[dict[str, Any], str]]) -> None:
         self._alive.append(node.get(key))
         super().prepend(node, key, values)
         for value, source in values:
-            self._mark(node, key, value, source)
+            for name in value:
+                self._notes[id(value), name] = source
 
     def credit(self, words: list[Any], place: int, source: str) -> None:
         self._notes[id(words), place] = source
 
-    def sources(self, manifest: Any) -> dict[str, str]:
-        """JSON pointer of each leaf → its source."""
-        found = {}
-        for place, _ in leaves(manifest):
-            node = _above(manifest, place)
-            found[pointer(place)] = self._notes.get((id(node), place[-1]), INJECTED)
-        return found
+    def sources(self, node: Any) -> Sources:
+        """The sources of what became of it."""
+        if isinstance(node, dict):
+            return {key: self._source(node, key, value) for key, value in node.items()}
+        return [self._source(node, place, value) for place, value in enumerate(node)]
 
-    def _mark(self, node: Any, key: str, value: Any, source: str) -> None:
-        for place, _ in leaves(value):
-            if place:
-                self._note(value, place, source)
+    def _source(self, node: Any, key: str | int, value: Any) -> Sources:
+        if isinstance(value, dict | list) and value:
+            return self.sources(value)
+        return self._notes.get((id(node), key), INJECTED)
+
+    def _learn(self, node: Any, sources: Sources) -> None:
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            source = sources[key]
+            if isinstance(source, str):
+                self._mark(node, key, value, source)
             else:
-                self._notes[id(node), key] = source
+                self._learn(value, source)
 
-    def _note(self, root: Any, place: Location, source: str) -> None:
-        self._notes[id(_above(root, place)), place[-1]] = source
-
-
-def _above(root: Any, place: Location) -> Any:
-    """The node that holds this leaf."""
-    for step in place[:-1]:
-        root = root[step]
-    return root
+    def _mark(self, node: Any, key: str | int, value: Any, source: str) -> None:
+        self._notes[id(node), key] = source
+        if isinstance(value, dict | list):
+            for inner, item in value.items() if isinstance(value, dict) else enumerate(value):
+                self._mark(value, inner, item, source)

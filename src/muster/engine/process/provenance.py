@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from muster.domain.path import Location
-from muster.domain.provenance import INJECTED, Origins, leaves, pointer
+from collections.abc import Mapping
+from typing import Any
+
+from muster.domain.provenance import INJECTED, Origins, Sources, uniform
 from muster.engine.port import Rendered, Work
 from muster.engine.process.render import last_word_on, render
 
 
-def trace(work: Work, origins: Origins) -> tuple[Rendered, dict[str, str]]:
+def trace(work: Work, origins: Origins) -> tuple[Rendered, Sources]:
     """What `render` gives, and the source of each of its values."""
     rendered = render(work)
-    added = len(rendered.manifest["replicas"][0]["command"]) - len(work.command)
-    found = {}
-    for place, _ in leaves(rendered.manifest):
-        found[pointer(place)] = _source(place, work, origins, added=added)
-    return rendered, found
+    manifest = rendered.manifest
+    return rendered, {
+        **uniform(dict(manifest), INJECTED),
+        "stop_grace": origins.of_config("stop_grace"),
+        "python": origins.of_config("python"),
+        "replicas": [_replica(replica, work, origins) for replica in manifest["replicas"]],
+    }
 
 
-def _source(place: Location, work: Work, origins: Origins, *, added: int) -> str:
-    """`added`: words that come before the launch's own in the command."""
-    match place:
-        case ("stop_grace" | "python" as key,) | ("replicas", _, "workdir" as key):
-            return origins.below(key)
-        case ("replicas", _, "resources", str(key)):
-            return origins.below("resources", key)
-        case ("replicas", _, "command", int(number)):
-            return origins.command if number >= added else INJECTED
-        case ("replicas", _, "env", str(name)):
-            return _env_source(name, work, origins)
-        case _:
-            return INJECTED
+def _replica(replica: Mapping[str, Any], work: Work, origins: Origins) -> Sources:
+    command = replica["command"]
+    added = len(command) - len(work.command)  # a launcher or an interpreter before the launch's own words
+    return {
+        "rank": INJECTED,
+        "command": [INJECTED if place < added else origins.command for place in range(len(command))],
+        "env": {name: _env_source(name, work, origins) for name in replica["env"]},
+        "workdir": origins.of_config("workdir"),
+        "resources": {key: origins.of_config("resources", key) for key in replica["resources"]},
+    }
 
 
 def _env_source(name: str, work: Work, origins: Origins) -> str:
@@ -38,6 +39,4 @@ def _env_source(name: str, work: Work, origins: Origins) -> str:
         return origins.inputs
     if last_word_on(name, work):
         return INJECTED
-    if name in work.env:
-        return origins.of_env(name)
-    return origins.below("env", name)
+    return origins.of_env(name) if name in work.env else origins.of_config("env", name)

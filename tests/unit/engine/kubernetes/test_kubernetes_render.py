@@ -10,7 +10,7 @@ import pytest
 
 from clusters import IMAGE, expanded, job, work
 from muster.domain.errors import BadCommand, BadInput, BadTraining, MusterError
-from muster.domain.provenance import Origins
+from muster.domain.provenance import Origins, pointers, uniform
 from muster.domain.resources import Resources
 from muster.domain.training import Training
 from muster.engine.kubernetes.render import render, trace
@@ -177,7 +177,6 @@ def test_a_command_goes_where_the_owner_left_room(
 
 BAD: list[tuple[dict[str, Any], dict[str, Any], type[MusterError], str]] = [
     (job(), {"image": None}, BadInput, "names none"),
-    (job({"image": "${image_uri}"}), {"image": None}, BadInput, "names none"),
     (job({"image": "pinned"}), {}, BadInput, "no place for 'acme/train:main'"),
     (job({"args": ["--x"]}), {"command": ("a",)}, BadCommand, "says itself what container 'launch0' runs"),
     (job(), {"has_code": True}, BadInput, "cannot take a folder"),
@@ -389,7 +388,9 @@ def test_macros_only_the_agent_knows_stay_and_doubled_dollars_are_text() -> None
 
 def test_a_preview_is_what_a_launch_renders() -> None:
     given = work(job({}, {"image": "x"}), "train.py", env={"A": "b"})
-    rendered, sources = trace(given, Origins(image="job", env={"A": "job"}))
+    told = uniform(given.config, "queue v1")
+    rendered, tree = trace(given, Origins(config=told, image="job", env={"A": "job"}))
+    sources = pointers(tree)
     base = "/spec/template/spec/containers/0"
     assert rendered == render(given)
     assert sources[f"{base}/image"] == "job"
