@@ -166,7 +166,7 @@ def _task(name: str, replicas: object) -> dict[str, Any]:
         },
         "volumeMounts": [
             {"name": "data", "mountPath": "/data", "readOnly": True},
-            {"name": "cache", "mountPath": "/root/.cache"},
+            {"name": "cache", "mountPath": "/cache"},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - a mount point in a container
         ],
     }
