@@ -64,7 +64,8 @@ def apply(
     base = at(tree, root)
     patterns = [parse(text) for text in (COUNTS if overridable is None else overridable)]
     changes: dict[Location, tuple[str, Any]] = {}
-    for text, value in overrides.items():
+    for text, given in overrides.items():
+        value = as_literal_tree(given)
         location = locate(base, parse(text), text)
         _check_open(base, location, value, patterns, text=text, overridable=overridable, queue=queue)
         _check_count(location, value, text)
@@ -74,7 +75,7 @@ def apply(
                 raise BadOverride(f"{other_text} and {text} change the same thing.", hint="Give one of them.")
         changes[location] = (text, value)
     for location, (_, value) in changes.items():
-        tree = with_value(tree, root + location, as_literal_tree(value))
+        tree = with_value(tree, root + location, value)
     return tree, tuple(root + location for location in changes)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from muster.domain.errors import BadOverride
 from muster.domain.override import COUNTS, GUARDED, apply
 from muster.domain.path import Every, Where, parse, split
+from muster.domain.policy import Policy
 from muster.domain.template import fill
 
 TEXT = st.text(max_size=20) | st.sampled_from(["{{gpus}}", "${run_id}", "$${x}", "$$${x}", "a${x}b{{y}}"])
@@ -230,6 +231,11 @@ def test_a_value_arrives_as_it_is_and_is_never_read_as_a_template(value: Any) ->
     tree = changed({"spec.note": value}, ["spec.note"])
     filled = fill(tree, {"run_id": "EVALUATED", "x": "EVALUATED"})
     assert filled["spec"]["note"] == value
+
+
+def test_a_queue_cannot_open_what_is_no_path() -> None:
+    with pytest.raises(BadOverride, match=r"'spec\.\.x' is not a path"):
+        Policy.parse({"overridable": ["spec.parallelism", "spec..x"]})
 
 
 @pytest.mark.parametrize("pattern", COUNTS)

@@ -64,12 +64,11 @@ def _count(value: object, default: int) -> int:
 
 def check(pod: PodTemplate) -> None:
     """Refuse pods that no cluster takes."""
-    for field in ("containers", "initContainers"):
-        items = pod.spec.get(field) or []
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise BadTemplate(
-                f"{field} of a pod template is not a list of mappings.", hint="Start each with `-`."
-            )
+    for field in ("containers", "initContainers", "volumes"):
+        _check_list(pod.spec, field)
+    for container in (*pod.containers, *pod.init_containers):
+        for field in ("env", "ports", "volumeMounts"):
+            _check_list(container, field)
     if not pod.containers:
         raise BadTemplate("A pod template has no container.", hint="Write at least `containers: [{}]`.")
     for index, container in enumerate(pod.containers[1:], 1):
@@ -78,6 +77,14 @@ def check(pod: PodTemplate) -> None:
                 f"Container {index} of a pod template has no image.",
                 hint="Only container 0 gets the run's image by itself; write ${image_uri} for the others.",
             )
+
+
+def _check_list(node: Mapping[str, Any], field: str) -> None:
+    items = node.get(field) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise BadTemplate(
+            f"{field} of a pod template is not a list of mappings.", hint="Start each with `-`."
+        )
 
 
 def resources_of(pod: PodTemplate) -> Resources:
