@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from clusters import IMAGE, job
-from muster.domain.errors import BadInput, BadOverride, BadTemplate, NotFound
+from muster.domain.errors import BadInput, BadOverride, BadTemplate
 from muster.domain.policy import Policy
 from muster.domain.queue import Queue
 from muster.service import queue
+from muster.service.render import render, work_of
 from muster.store import queues
 from muster.store.database import Tx
 from world import World, order
@@ -61,8 +62,6 @@ def test_an_override_is_never_read_as_a_template(world: World) -> None:
     path = "spec.template.metadata.annotations"
     text = "${run_id} {{gpus}} $${x}"
     run = launched(world, image=IMAGE, overrides={path: {"note": text}})
-    from muster.service.render import render, work_of
-
     made: Any = render("kubernetes", work_of(run)).manifest
     assert made["spec"]["template"]["metadata"]["annotations"]["note"] == text
 
@@ -96,8 +95,30 @@ def test_a_restricted_queue_refuses_what_its_standard_forbids(world: World) -> N
         launched(world, image=IMAGE)
 
 
-def test_overrides_work_for_processes_where_their_queue_opens_something(world: World) -> None:
+def test_a_restricted_queue_cannot_be_edited_into_what_its_standard_forbids(world: World) -> None:
+    cluster_queue(world, job(), security="restricted")
+
+    def edit(config: dict[str, Any]) -> Queue:
+        return world.do(
+            lambda tx: queue.edit(
+                tx, world.owner, "cluster", entity=None, config=config, variables=None, now=world.now
+            )
+        )
+
+    with pytest.raises(BadTemplate, match="hostPID"):
+        edit(job(pod={"hostPID": True}))
+    assert edit(job(parallelism=2)).version == 3
+
+
+def test_a_process_queue_opens_nothing_until_its_owner_says_so(world: World) -> None:
     with pytest.raises(BadOverride, match="does not let"):
         world.launch_one(overrides={"stop_grace": 5})
-    with pytest.raises(NotFound):
-        world.launch_one(queue="cluster")
+
+    def open_it(tx: Tx) -> None:
+        found = queues.find(tx.conn, "ann", "gpu")
+        assert found is not None
+        newer = replace(found, version=2, policy=Policy(overridable=("stop_grace",)))
+        queues.add_version(tx.conn, newer, at=world.now, by="ann")
+
+    world.do(open_it)
+    assert world.run(world.launch_one(overrides={"stop_grace": 5})).spec.config["stop_grace"] == 5

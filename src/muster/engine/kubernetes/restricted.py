@@ -5,11 +5,16 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.domain.errors import BadTemplate
-from muster.engine.kubernetes.pods import PodTemplate
+from muster.domain.path import at
+from muster.engine.kubernetes.config import read
+from muster.engine.kubernetes.inject import secure
+from muster.engine.kubernetes.pods import PodTemplate, find
+from muster.engine.kubernetes.write import Writer
 
 _VOLUMES = frozenset(
     "configMap csi downwardAPI emptyDir ephemeral image persistentVolumeClaim projected secret".split()
@@ -35,6 +40,15 @@ def check(pod: PodTemplate) -> None:
             hint="Remove that from the template, or say `security: baseline`.",
             facts={"violations": found},
         )
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """Refuse a queue whose pods could never start under this standard, before anybody launches."""
+    trial = copy.deepcopy(dict(config))
+    for place in read(trial).objects:
+        for pod in find(at(trial, place)):
+            secure(Writer(), pod, restricted=True)
+            check(pod)
 
 
 def violations(pod: PodTemplate) -> Iterator[str]:
