@@ -42,6 +42,7 @@ def work_of(claim: ClaimModel, *, macros: Mapping[str, str]) -> Work:
         inputs=run.config,
         image=run.image,
         has_code=run.snapshot is not None,
+        security=claim.security,
     )
 
 

@@ -37,6 +37,7 @@ def show_run(run: RunModel, *, newest: int | None = None) -> None:
             ("shape", _shape(run)),
             ("asks for", _resources(run)),
             ("values", _pairs(run.values)),
+            ("overrides", _pairs(run.overrides)),
             ("config", _pairs(run.config)),
             ("merged into", ", ".join(run.managed_files)),
             ("env", _pairs(run.env)),

@@ -110,7 +110,7 @@ def launch(
     ] = None,
     override: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH=V", help="Change the queue's config (not yet).", rich_help_panel=ASKS),
+        typer.Option(metavar="PATH=V", help="Change what the queue opens. Repeat.", rich_help_panel=ASKS),
     ] = None,
     config: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from muster.cli import yamlfile
 from muster.cli.usage import BadUsage, as_usage
-from muster.cli.values import inputs, pairs, scalar
+from muster.cli.values import changes, inputs, pairs, scalar
 from muster.client.jobfile import JobFile, read_jobfile
 from muster.domain.errors import nearest
 from muster.domain.grid import Grid
@@ -71,6 +71,7 @@ class Order:
     priority: Priority | None
     retry: int | None
     values: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     declared: InputDeclaration | None = None  #: what the folder's muster.yaml says about inputs
@@ -93,7 +94,7 @@ class Order:
         **where: Any,
     ) -> Order:
         """Refuses what cannot be right, before anything is sent."""
-        _check_supported(source, overrides)
+        _check_supported(source)
         folder = _folder(source.path) if source.path is not None else None
         with as_usage():
             jobfile = read_jobfile(folder) if folder is not None else JobFile()
@@ -104,6 +105,7 @@ class Order:
             image=source.image,
             training=shape.training(),
             values=_values(values, short),
+            overrides=changes(overrides),
             config=_config(config, config_file),
             env=pairs("--env", env, example="NAME=value"),
             declared=jobfile.inputs,
@@ -131,10 +133,11 @@ class Order:
             priority=self.priority,
             image=self.image,
             inputs=self.declared.to_data() if self.declared else None,
+            overrides=dict(self.overrides),
         )
 
 
-def _check_supported(source: Source, overrides: Sequence[str]) -> None:
+def _check_supported(source: Source) -> None:
     sources = {"-d": source.image, "-j": source.job, "-u": source.git}
     given = [option for option, value in sources.items() if value is not None]
     if len(given) > 1:
@@ -142,7 +145,6 @@ def _check_supported(source: Source, overrides: Sequence[str]) -> None:
     for is_given, what, instead in (
         (source.job is not None, "launch a recorded job", f"Launch its folder or command: {_EXAMPLE}"),
         (source.git is not None, "launch from a git address", f"Clone it and launch the folder: {_EXAMPLE}"),
-        (bool(overrides), "override a queue's config", "Use --set with the queue's variables."),
     ):
         if is_given:
             raise BadUsage(f"This version of Muster cannot {what} yet.", hint=instead)
@@ -158,6 +160,8 @@ def _folder(path: Path) -> Path:
 
 
 def _command(words: Sequence[str] | None, folder: Path | None, *, image: str | None) -> tuple[str, ...]:
+    if not words and image is not None:
+        return ()  # an image has a command of its own
     if not words or not words[0].strip():
         raise BadUsage("There is no command to run.", hint=f"Put it behind `--`: {_EXAMPLE}")
     if any("\0" in word for word in words):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from rich.text import Text
 
-from muster.cli import yamlfile
+from muster.cli.annotate import annotated
 from muster.cli.follow import follow
 from muster.cli.main import DONE, FAILED, INTERRUPTED
 from muster.cli.order import Order
@@ -30,7 +30,7 @@ async def preview(order: Order, *, json: bool) -> None:
     if json:
         show_json(found)
         return
-    sys.stdout.write(yamlfile.dump(found.manifest))
+    sys.stdout.write(annotated(found.manifest, found.sources))
     say(f"This would run on queue {found.queue} (version {found.queue_version}); {found.checked}.")
 
 

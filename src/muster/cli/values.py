@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from muster.cli.usage import BadUsage
+from muster.cli.usage import BadUsage, as_usage
 
 
 def pairs(option: str, given: Sequence[str], *, example: str) -> dict[str, str]:
@@ -37,6 +37,27 @@ def inputs(given: Sequence[str]) -> dict[str, Any]:
             raise BadUsage(f"--config {name}: it has a value already.", hint="Give it once.")
         place[last] = scalar(text, option=f"--config {name}")
     return tree
+
+
+def changes(given: Sequence[str]) -> dict[str, Any]:
+    """`spec.tasks[name=worker].replicas=3`: paths with their values, read as in YAML."""
+    from muster.domain import path
+
+    found: dict[str, Any] = {}
+    for word in given:
+        parts = path.split(word)
+        if parts is None:
+            raise BadUsage(
+                f"--override {word}: this is not PATH=VALUE.",
+                hint="Write --override 'spec.tasks[name=worker].replicas=3'.",
+            )
+        name, text = parts
+        with as_usage("--override"):
+            path.parse(name)
+        if name in found:
+            raise BadUsage(f"--override gives {name} twice.", hint="Give it once.")
+        found[name] = scalar(text, option=f"--override {name}")
+    return found
 
 
 def scalar(text: str, *, option: str) -> Any:

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 STDIN = "-"
+UNFOLDED = 2**30  #: a width at which no text is broken into lines
 
 
 def read_mapping(path: Path | str) -> dict[str, Any]:

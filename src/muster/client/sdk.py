@@ -185,6 +185,7 @@ def launch(
     training: Training | Mapping[str, Any] | None = None,
     priority: Priority | str | None = None,
     env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -207,6 +208,7 @@ def launch(
         training=training,
         priority=priority,
         env=env,
+        overrides=overrides,
     )
     return Run(owner, owner.wait(_launch(owner.asynchronous, request, folder, progress)))
 
@@ -227,6 +229,7 @@ class Asked(TypedDict, total=False):
     training: Training | Mapping[str, Any] | None
     priority: Priority | str | None
     env: Mapping[str, str] | None
+    overrides: Mapping[str, Any] | None
 
 
 def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[Asked]) -> LaunchRequest:
@@ -238,9 +241,10 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
             )
     jobfile = read_jobfile(folder) if folder is not None else JobFile()
     priority = asked.get("priority")
+    image = asked.get("image")
     return LaunchRequest(
         queue=asked.get("queue", "local"),
-        command=_words(asked.get("command"), jobfile),
+        command=_words(asked.get("command"), jobfile, image=image),
         entity=asked.get("entity") or settings.entity,
         project=asked.get("project") or settings.project,
         name=asked.get("name"),
@@ -249,8 +253,9 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
         values=dict(asked.get("values") or {}),
         training=_training(asked.get("training")),
         priority=Priority(priority) if priority else None,
-        image=asked.get("image"),
+        image=image,
         inputs=jobfile.inputs.to_data() if jobfile.inputs else None,
+        overrides=dict(asked.get("overrides") or {}),
     )
 
 
@@ -281,10 +286,10 @@ def default_client() -> Client:
     return _clients[settings]
 
 
-def _words(command: str | Sequence[str] | None, jobfile: JobFile) -> list[str]:
+def _words(command: str | Sequence[str] | None, jobfile: JobFile, *, image: str | None) -> list[str]:
     given = shlex.split(command) if isinstance(command, str) else [str(word) for word in command or ()]
     words = jobfile.command(given)
-    if not words:
+    if not words and image is None:
         raise BadCommand("There is no command to run.", hint='Give one: command="train.py --epochs 3".')
     return words
 

@@ -128,7 +128,7 @@ def check_tree(tree: object, *, what: str) -> None:
         raise too_large(what)
 
 
-def dump(data: Mapping[str, Any]) -> str:
+def dump(data: Mapping[str, Any], *, width: int = 100) -> str:
     """YAML for people: in the order given, text of several lines as such."""
     from ruamel.yaml.representer import SafeRepresenter
 
@@ -140,7 +140,7 @@ def dump(data: Mapping[str, Any]) -> str:
     yaml = _yaml()
     yaml.Representer = Representer
     yaml.default_flow_style = False
-    yaml.width = 100
+    yaml.width = width
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     stream = io.StringIO()
     yaml.dump(dict(data), stream)

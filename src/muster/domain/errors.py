@@ -10,6 +10,7 @@
     │   ├── BadDocument               YAML or JSON with a slip or a trick in it, and where
     │   ├── BadTemplate               a config template that cannot be read
     │   ├── BadVariable               a launch value that breaks the queue's rule
+    │   ├── BadOverride               a change of the template that the queue does not open
     │   ├── BadDeclaration            inputs declared in a way that cannot be used
     │   ├── BadInputValue             an input that breaks the job's rule
     │   ├── BadManagedFile            a config file that inputs cannot be merged into
@@ -128,6 +129,11 @@ class BadTemplate(BadInput):
 class BadVariable(BadInput):
     code = "bad_variable"
     title = "A value breaks the queue's rule"
+
+
+class BadOverride(BadInput):
+    code = "bad_override"
+    title = "The queue does not let a launch change this"
 
 
 class BadDeclaration(BadInput):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from muster.domain.errors import BadInput, UnknownKey, nearest
+from muster.domain.path import parse as parse_path
 
 
 class QueueOrder(StrEnum):
@@ -128,6 +129,8 @@ class Policy:
             fields["limits"] = Limits.parse(said["limits"])
         if "overridable" in said:
             fields["overridable"] = tuple(_words("overridable", said["overridable"]))
+            for path in fields["overridable"]:
+                parse_path(path)
         if "allow" in said:
             fields["allow"] = frozenset(
                 Allowed(_one_of("allow", word, Allowed)) for word in _words("allow", said["allow"])

@@ -11,10 +11,13 @@ from muster.domain.errors import BadInput, nearest
 from muster.domain.policy import Policy
 
 #: resource kind as users write it → engine. W&B's names are accepted.
-ENGINES: Mapping[str, str] = {"process": "process", "local-process": "process"}
+ENGINES: Mapping[str, str] = {
+    "process": "process",
+    "local-process": "process",
+    "kubernetes": "kubernetes",
+}
 #: and those that are to come
 PLANNED: Mapping[str, str] = {
-    "kubernetes": "kubernetes",
     "docker": "docker",
     "local-container": "docker",
     "slurm": "slurm",

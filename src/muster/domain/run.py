@@ -11,6 +11,7 @@ from typing import Any
 from muster.domain.errors import BadInput, IllegalMove, UnknownKey
 from muster.domain.inputs import Names
 from muster.domain.observation import Failure
+from muster.domain.policy import Security
 from muster.domain.resources import Resources
 from muster.domain.source import GitSource, JobRef
 from muster.domain.training import Training
@@ -178,6 +179,7 @@ class RunSpec:
     values: Mapping[str, Any] = field(default_factory=dict)  #: the queue's variables as accepted
     config: Mapping[str, Any] = field(default_factory=dict)  #: the queue's config, bound to `values`
     resources: Resources = field(default_factory=Resources)  #: of all nodes together
+    security: Security = Security.BASELINE  #: what the queue's version asked for
 
     @property
     def whole_command(self) -> tuple[str, ...]:

@@ -157,11 +157,24 @@ def as_literal(text: str) -> str:
     return _MACRO.sub(r"\1\g<0>", text) if "${" in text else text
 
 
+def as_literal_tree(tree: Tree) -> Tree:
+    """The template that stands for exactly this tree."""
+    return _map(tree, as_literal)
+
+
+def sources_in(text: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """The variables and live macros in one text of a template, and whether it has words of its own."""
+    variables, macros = find_variables(text), find_macros(text)
+    rest = _VARIABLE.sub("", text)
+    own = bool(_MACRO.sub(lambda token: token[0][: len(token[1]) - 1] if _is_live(token) else token[0], rest))
+    return variables, macros, own
+
+
 def _map(tree: Tree, change: Callable[[str], Value], depth: int = 0) -> Tree:
     """A copy of the tree with every string value changed."""
     if isinstance(tree, str):
         return change(tree)
-    if isinstance(tree, Mapping):
+    if isinstance(tree, (dict, Mapping)):  # dict first: asking the abstract class takes far longer
         _check_depth(depth)
         return {key: _map(value, change, depth + 1) for key, value in tree.items()}
     if isinstance(tree, list):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from muster.domain.observation import AttemptKey, Observation
+from muster.domain.policy import Security
 from muster.domain.resources import Resources
 from muster.domain.template import find_macros
 from muster.domain.training import Training
@@ -35,6 +36,7 @@ class Work:
     inputs: Mapping[str, Any] = field(default_factory=dict)  #: becomes MUSTER_CONFIG
     image: str | None = None
     has_code: bool = False  #: a snapshot is unpacked into the working directory first
+    security: Security = Security.BASELINE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,21 +13,23 @@ from muster.domain.access import Action, Actor
 from muster.domain.errors import BadCommand, BadInput, BadManagedFile, ImpossibleRequest, NotFound, nearest
 from muster.domain.inputs import Delivery, InputDeclaration, deliver
 from muster.domain.names import RandomBytes, checked_name, friendly_name, new_id
+from muster.domain.provenance import pointers
 from muster.domain.queue import Queue
 from muster.domain.resources import Resources
 from muster.domain.run import EventType, Priority, Retry, Run, RunHead, RunSpec, RunState, queue_rank
-from muster.domain.template import bind
 from muster.domain.training import Training
 from muster.domain.variables import Variable
 from muster.engine.port import Rendered
 from muster.service.bus import EVENTS, queue_topic
-from muster.service.render import render, work_of
+from muster.service.customize import customize, image_for, origins_of
+from muster.service.render import TRACERS, render, work_of
 from muster.service.standing import check_open
 from muster.store import accounts, agents, events, queues, records, runs
 from muster.store.database import Tx
 
 DEFAULT_PROJECT = "default"
 MANAGE_FILES = frozenset({"process"})  #: engines whose agent merges inputs into config files of the code
+ENTRYPOINTS = frozenset({"kubernetes"})  #: engines that start images, which have a command of their own
 MAX_ARGUMENT_BYTES = 256 * 1024  #: of command and environment together
 
 
@@ -49,6 +51,16 @@ class Order:
     snapshot: str | None = None
     image: str | None = None
     declaration: InputDeclaration | None = None  #: what the job says about its inputs
+    overrides: Mapping[str, Any] = field(default_factory=dict)  #: path in the queue's config → value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a launch would file and start, and where each value of that came from."""
+
+    run: Run
+    rendered: Rendered
+    sources: Mapping[str, str]  #: JSON pointer in the manifest → source
 
 
 def launch(
@@ -87,13 +99,16 @@ def launch(
     return made
 
 
-def preview(
-    conn: Connection, actor: Actor, order: Order, *, now: datetime, random: RandomBytes
-) -> tuple[Run, Rendered]:
+def preview(conn: Connection, actor: Actor, order: Order, *, now: datetime, random: RandomBytes) -> Preview:
     """What launching this would file and start. Refuses what `launch` would refuse, keeps nothing."""
     if order.declaration and order.snapshot is None:  # asked for before the code is brought here
         order = replace(order, declaration=replace(order.declaration, files={}))
-    return _plan_all(conn, actor, [order], now=now, random=random)[0]
+    run, _ = _plan_all(conn, actor, [order], now=now, random=random)[0]
+    queue = _queue(conn, run.entity, run.queue)
+    made = customize(queue, _variables(queue), order.values, order.overrides)
+    origins = origins_of(queue, made, image=order.image)
+    rendered, sources = TRACERS[queue.engine](work_of(run), origins)
+    return Preview(run=run, rendered=rendered, sources=pointers(sources))
 
 
 def _plan_all(
@@ -111,17 +126,21 @@ def _plan_all(
         if place not in found:
             queue = found[place] = _queue(conn, entity, order.queue)
             rooms[queue.id] = [agent.total for agent in agents.of_queue(conn, queue.id)]
-            variables[queue.id] = [Variable.parse(name, data) for name, data in queue.variables.items()]
+            variables[queue.id] = _variables(queue)
         queue = found[place]
         check_open(queue, order.priority)
         run, rendered = _plan(actor, order, queue, variables[queue.id], entity=entity, now=now, random=random)
         _check_possible(rendered.resources, rooms[run.head.queue_id], found[place])
-        code = (entity, order.snapshot, order.command[0], *run.spec.managed_files)
+        code = (entity, order.snapshot, *order.command[:1], *run.spec.managed_files)
         if code not in checked:
             checked.add(code)
             _check_code(conn, entity, run.spec, queue)
         plans.append((run, rendered))
     return plans
+
+
+def _variables(queue: Queue) -> list[Variable]:
+    return [Variable.parse(name, data) for name, data in queue.variables.items()]
 
 
 def _queue(conn: Connection, entity: str, name: str) -> Queue:
@@ -144,9 +163,7 @@ def _plan(
 ) -> tuple[Run, Rendered]:
     delivery = deliver(order.declaration, order.inputs, order.command)
     _check_command(order, queue, delivery)
-    config, values = bind(queue.config, variables, order.values, queue=queue.name)
-    if not isinstance(config, Mapping):
-        raise BadInput(f"The config of queue {queue.name!r} is not a mapping.")
+    made = customize(queue, variables, order.values, order.overrides)
     spec = RunSpec(
         command=order.command,
         env=order.env,
@@ -156,9 +173,11 @@ def _plan(
         training=order.training,
         retry=order.retry,
         snapshot=order.snapshot,
-        image=order.image,
-        values=values,
-        config=config,
+        image=image_for(queue, made.config, asked=order.image),
+        overrides=order.overrides,
+        values=made.values,
+        config=made.config,
+        security=queue.policy.security,
     )
     head = RunHead(
         id=new_id(random),
@@ -191,11 +210,13 @@ def _plan(
         ended_at=None,
     )
     rendered = render(queue.engine, work_of(run))
-    return replace(run, spec=replace(spec, resources=rendered.resources)), rendered
+    whole = replace(spec, resources=rendered.resources)
+    return replace(run, spec=whole, head=replace(head, nodes=rendered.replicas)), rendered
 
 
 def _check_command(order: Order, queue: Queue, delivery: Delivery) -> None:
-    if not order.command or not order.command[0].strip():
+    is_image = not order.command and queue.engine in ENTRYPOINTS  # an image knows what it runs
+    if not is_image and (not order.command or not order.command[0].strip()):
         raise BadCommand(
             "There is no command to run.", hint="Put it behind `--`: muster launch . -- train.py --epochs 3"
         )
@@ -256,7 +277,8 @@ def _check_code(conn: Connection, entity: str, spec: RunSpec, queue: Queue) -> N
     if record is None or not record.complete:
         raise NotFound("snapshot", spec.snapshot, hint="Upload the code first: `muster launch PATH …` does.")
     paths = [str(file["path"]) for file in record.manifest["files"]]
-    _check_script(spec.command[0], paths)
+    if spec.command:
+        _check_script(spec.command[0], paths)
     for path in spec.managed_files:
         if path not in paths:
             near = nearest(path, paths)

@@ -13,17 +13,22 @@ from muster.domain.access import Action, Actor
 from muster.domain.document import check_tree
 from muster.domain.errors import AlreadyExists, Conflict, NotFound
 from muster.domain.names import RandomBytes, checked_name, new_id
-from muster.domain.policy import Policy
+from muster.domain.policy import Policy, Security
 from muster.domain.queue import Queue, QueueVersion, engine_for
 from muster.domain.template import bind, check_declared
 from muster.domain.variables import Variable
+from muster.engine.kubernetes import config as kubernetes
+from muster.engine.kubernetes.restricted import check_config as check_restricted
 from muster.engine.process.config import ProcessConfig
 from muster.service.bus import queue_topic
 from muster.store import accounts, queues, records
 from muster.store.database import Tx
 
 #: engine → reads a bound config, refusing what it cannot use
-READERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"process": ProcessConfig.parse}
+READERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+    "process": ProcessConfig.parse,
+    "kubernetes": kubernetes.check,
+}
 
 LOCAL_QUEUE = "local"
 #: What the queue `local` of a fresh server is; its maxima follow the machine.
@@ -78,6 +83,7 @@ def create(
         created_at=now,
         created_by=actor.name,
     )
+    check_security(queue)
     queues.add(tx.conn, queue)
     _audit(tx, actor, "queue.create", queue, now)
     return queue
@@ -92,6 +98,15 @@ def checked_variables(engine: str, config: Mapping[str, Any], variables: Mapping
     trial, _ = bind(config, parsed, {v.name: v.example() for v in parsed}, queue="")
     READERS[engine](trial if isinstance(trial, Mapping) else {})
     return {variable.name: variable.to_data() for variable in parsed}
+
+
+def check_security(queue: Queue) -> None:
+    """A queue that says `security: restricted` must have a template that can keep it."""
+    if queue.engine != "kubernetes" or queue.policy.security is not Security.RESTRICTED:
+        return
+    parsed = [Variable.parse(name, data) for name, data in queue.variables.items()]
+    trial, _ = bind(queue.config, parsed, {v.name: v.example() for v in parsed}, queue=queue.name)
+    check_restricted(trial)
 
 
 def edit(
@@ -142,6 +157,7 @@ def _renew(
     if wanted.definition() == queue.definition():
         return queue
     newer = replace(wanted, version=queue.version + 1)
+    check_security(newer)
     queues.add_version(tx.conn, newer, at=now, by=actor.name)
     _audit(tx, actor, action, newer, now, **more)
     tx.tell(queue_topic(queue.id))  # limits may have been raised

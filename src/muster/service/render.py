@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from muster.domain.observation import AttemptKey
+from muster.domain.provenance import Origins, Sources
 from muster.domain.run import Run
+from muster.engine.kubernetes.render import render as render_kubernetes
+from muster.engine.kubernetes.render import trace as trace_kubernetes
 from muster.engine.port import Rendered, Work
+from muster.engine.process.provenance import trace as trace_process
 from muster.engine.process.render import render as render_process
 
-RENDERERS: Mapping[str, Callable[[Work], Rendered]] = {"process": render_process}
+RENDERERS: Mapping[str, Callable[[Work], Rendered]] = {
+    "process": render_process,
+    "kubernetes": render_kubernetes,
+}
+#: the same, with where each value came from
+TRACERS: Mapping[str, Callable[[Work, Origins], tuple[Rendered, Sources]]] = {
+    "process": trace_process,
+    "kubernetes": trace_kubernetes,
+}
 
 
 def work_of(run: Run) -> Work:
@@ -29,6 +41,7 @@ def work_of(run: Run) -> Work:
         inputs=spec.inputs,
         image=spec.image,
         has_code=spec.snapshot is not None,
+        security=spec.security,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from muster.domain.inputs import names_from_data, names_to_data
 from muster.domain.observation import End, EndSeen, Failure, Replica, ReplicaState
+from muster.domain.policy import Security
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Retry, RunSpec
 from muster.domain.source import GitSource
@@ -38,6 +39,7 @@ def spec_to_data(spec: RunSpec) -> dict[str, Any]:
         "values": dict(spec.values),
         "config": spec.config,
         "resources": dict(spec.resources.__dict__),
+        **({"security": spec.security.value} if spec.security is not Security.BASELINE else {}),
     }
 
 
@@ -57,6 +59,7 @@ def spec_from_data(data: Data) -> RunSpec:
         values=data["values"],
         config=data["config"],
         resources=Resources(**data["resources"]),
+        security=Security(data.get("security", Security.BASELINE)),
     )
 
 

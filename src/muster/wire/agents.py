@@ -22,6 +22,7 @@ from muster.domain.observation import (
     ReplicaSeen,
     ReplicaState,
 )
+from muster.domain.policy import Security
 from muster.wire.base import Asked, Told
 from muster.wire.runs import ResourcesModel, RunModel
 
@@ -123,6 +124,7 @@ class ClaimModel(Told):
     adopt: bool = Field(description="Somebody may have started it already: look before starting.")
     report_seq: int = Field(default=0, description="Newest report of this epoch that was applied.")
     token: str = Field(description="For the run itself; good while this attempt lives.")
+    security: Security = Security.BASELINE
 
     @property
     def key(self) -> AttemptKey:

@@ -42,7 +42,11 @@ class LaunchRequest(Asked):
     """What to run, and where."""
 
     queue: str = "local"
-    command: list[str] = Field(description="Program and arguments; a first word ending in .py is a script.")
+    command: list[str] = Field(
+        default_factory=list,
+        description="Program and arguments; a first word ending in .py is a script. "
+        "An image may do without: it has an entrypoint.",
+    )
     entity: str | None = None
     project: str | None = None
     name: str | None = None
@@ -56,6 +60,11 @@ class LaunchRequest(Asked):
     image: str | None = None
     inputs: dict[str, Any] | None = Field(
         default=None, description="What may be in `config`: {schema, arguments, files}, as in muster.yaml."
+    )
+    overrides: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Path in the queue's config → value, where the queue opens it.",
+        examples=[{"spec.tasks[name=worker].replicas": 3}],
     )
 
 
@@ -112,6 +121,9 @@ class RunModel(Told):
     retry: RetryModel
     snapshot: str | None
     image: str | None
+    overrides: dict[str, Any] = Field(
+        default_factory=dict, description="What the launch changed of the queue's config."
+    )
     queue_version: int
     nodes: int
     resources: ResourcesModel
@@ -151,6 +163,7 @@ class RunModel(Told):
             retry=RetryModel(max=spec.retry.max, on=sorted(spec.retry.on)),
             snapshot=spec.snapshot,
             image=spec.image,
+            overrides=dict(spec.overrides),
             queue_version=run.queue_version,
             nodes=head.nodes,
             resources=ResourcesModel.of(spec.resources),
@@ -233,6 +246,11 @@ class PreviewModel(Told):
 
     engine: str
     manifest: dict[str, Any]
+    sources: dict[str, str] = Field(
+        default_factory=dict,
+        description="Where each value came from: JSON pointer in the manifest → queue v3, variable gpus, "
+        "macro run_id, override, launch, job or injected; several where a text was put together.",
+    )
     resources: ResourcesModel
     values: dict[str, Any]
     queue: str

@@ -70,10 +70,13 @@ def test_a_dry_run_prints_the_manifest_and_starts_nothing(
 ) -> None:
     before = _newest(muster)
     out = terminal.out("launch", ".", "--dry-run", "--nodes", "2", "--", "train.py", "--x", cwd=code)
-    assert out.startswith("engine: process\n")
-    assert "  - --x\n" in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == "engine: process # injected"
+    assert {"- --x # launch", "gpus: 0 # variable gpus", "- sh # injected"} <= set(lines)
     preview = terminal.json("launch", ".", "--dry-run", "--", "train.py", cwd=code)
     assert preview.keys() >= {"manifest", "resources", "values", "queue"}
+    assert preview["sources"]["/replicas/0/command/0"] == "injected"
+    assert preview["sources"]["/replicas/0/command/1"] == "launch"
     assert _newest(muster) == before
 
 

@@ -128,7 +128,7 @@ def test_files_of_the_code_are_managed_only_where_there_is_code(world: World) ->
 
 def test_a_preview_comes_before_the_code(world: World) -> None:
     asked = order(declaration=DECLARED)
-    _, rendered = world.do(
+    found = world.do(
         lambda tx: launch.preview(tx.conn, world.owner, asked, now=world.now, random=world.random)
     )
-    assert rendered.manifest["replicas"][0]["command"][-1] == "--lr=0.1"
+    assert found.rendered.manifest["replicas"][0]["command"][-1] == "--lr=0.1"

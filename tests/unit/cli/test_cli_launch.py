@@ -54,7 +54,9 @@ def request_of(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> LaunchReques
         (["--", "train.py"], "no folder is launched with it", "muster launch . -- train.py"),
         (["-j", "job:v1"], "This version of Muster cannot launch a recorded job yet", ""),
         (["-u", "https://x/y.git", "--", "a.py"], "cannot launch from a git address yet", ""),
-        (["--override", "a.b=1", "--", "ls"], "cannot override a queue's config yet", "--set"),
+        (["--override", "a.b", "--", "ls"], "--override a.b: this is not PATH=VALUE", "replicas=3"),
+        (["--override", "a..b=1", "--", "ls"], "--override: 'a..b' is not a path", "spec.tasks"),
+        (["--override", "a=1", "--override", "a=2", "--", "ls"], "gives a twice", ""),
         (["-d", "img", "-j", "job"], "-d and -j name different things", ""),
         (["--gpus", "2", "--set", "gpus=3", "--", "ls"], "--gpus 2 and --set gpus=3", ""),
         (["--set", "gpus", "--", "ls"], "--set gpus: this is not NAME=VALUE", "--set gpus=2"),
@@ -92,6 +94,24 @@ def test_a_bare_command_needs_no_folder(monkeypatch: pytest.MonkeyPatch) -> None
     assert request.training is None
     assert (request.entity, request.project, request.queue) == ("team", "vision", "local")
     assert (request.retry.max, request.priority) == (3, None)
+
+
+def test_an_image_needs_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_of("-d", "acme/train:main", "-q", "gpu", monkeypatch=monkeypatch)
+    assert (request.image, request.command) == ("acme/train:main", [])
+
+
+def test_overrides_are_paths_with_values_as_in_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["spec.tasks[name=worker].replicas=3", 'a["x.y/z"]={cpu: 2}', "b=a=b", "c=", "d='3'", "e=${x}"]
+    words = [word for text in given for word in ("--override", text)]
+    assert request_of(*words, "--", "ls", monkeypatch=monkeypatch).overrides == {
+        "spec.tasks[name=worker].replicas": 3,
+        'a["x.y/z"]': {"cpu": 2},
+        "b": "a=b",
+        "c": "",
+        "d": "3",
+        "e": "${x}",
+    }
 
 
 def test_the_options_become_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

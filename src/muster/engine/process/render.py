@@ -12,11 +12,10 @@ these macros, and those of the run (`${run_id}` …), which are filled here.
 
 from __future__ import annotations
 
-import json
-
 from muster.domain.errors import BadCommand, BadTemplate
 from muster.domain.resources import format_bytes, format_cpus
 from muster.domain.template import as_literal, fill_known
+from muster.engine.facts import run_env, run_macros
 from muster.engine.launcher import launcher_env
 from muster.engine.port import Rendered, Work
 from muster.engine.process.config import ProcessConfig, check_env_name
@@ -27,7 +26,7 @@ MACROS = frozenset({"workdir", "output_dir", "error_dir", "launcher", "python", 
 
 def render(work: Work) -> Rendered:
     """What `submit` will start, with the agent's macros still in it."""
-    config = ProcessConfig.parse(fill_known(work.config, _run_macros(work)))
+    config = ProcessConfig.parse(fill_known(work.config, run_macros(work)))
     if not work.command or not work.command[0]:
         raise BadCommand("There is no command to run.", hint="Give one after `--`, or launch a `.py` file.")
     nodes = work.training.nodes if work.training else 1
@@ -70,19 +69,6 @@ def check_macros(macros: frozenset[str]) -> None:
         )
 
 
-def _run_macros(work: Work) -> dict[str, str]:
-    return {
-        "run_id": work.key.run_id,
-        "run_name": work.run_name,
-        "project_name": work.project,
-        "entity_name": work.entity,
-        "author": work.author,
-        "queue_name": work.queue,
-        "attempt": str(work.key.attempt),
-        **({"image_uri": work.image} if work.image else {}),
-    }
-
-
 def _command(work: Work, config: ProcessConfig) -> list[str]:
     command = [as_literal(word) for word in work.command]
     if work.training is not None:
@@ -103,24 +89,22 @@ def _workdir(config: ProcessConfig) -> str:
 def _env(work: Work, config: ProcessConfig) -> dict[str, str]:
     """The variables all replicas share; a later one wins: queue, launch, Muster's own."""
     launch = {check_env_name(name): as_literal(value) for name, value in work.env.items()}
-    run = {
-        "MUSTER_RUN_ID": work.key.run_id,
-        "MUSTER_RUN_NAME": work.run_name,
-        "MUSTER_PROJECT": work.project,
-        "MUSTER_ENTITY": work.entity,
-        "MUSTER_QUEUE": work.queue,
-        "MUSTER_ATTEMPT": str(work.key.attempt),
-        "MUSTER_CONFIG": json.dumps(dict(work.inputs), separators=(",", ":")),
-    }
     return {
         "PYTHONUNBUFFERED": "1",
         **config.env,
         **launch,
-        **{name: as_literal(value) for name, value in run.items()},
+        **{name: as_literal(value) for name, value in run_env(work).items()},
         "MUSTER_OUTPUT_DIR": "${output_dir}",
         "CUDA_VISIBLE_DEVICES": "${devices}",
         **_training_env(work, config),
     }
+
+
+def last_word_on(name: str, work: Work) -> bool:
+    """Does Muster set this variable, whatever queue and launch say?"""
+    own = {"CUDA_VISIBLE_DEVICES", "NODE_RANK", "NNODES", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
+    always = name.startswith("MUSTER_") or name == "CUDA_VISIBLE_DEVICES"
+    return always or (work.training is not None and name in own)
 
 
 def _training_env(work: Work, config: ProcessConfig) -> dict[str, str]:

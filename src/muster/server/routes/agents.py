@@ -189,6 +189,7 @@ def _claim(ctx: Context, item: Claim) -> wire.ClaimModel:
         adopt=item.adopt,
         report_seq=item.report_seq,
         token=run_token(ctx.secret, head.id, head.attempt),
+        security=item.run.spec.security,
     )
 
 

@@ -54,6 +54,7 @@ def order_of(asked: LaunchRequest) -> Order:
         snapshot=asked.snapshot,
         image=asked.image,
         declaration=InputDeclaration.parse(asked.inputs) if asked.inputs is not None else None,
+        overrides=asked.overrides,
     )
 
 
@@ -80,9 +81,11 @@ async def preview_launch(ctx: Ctx, caller: Caller, asked: LaunchRequest) -> Prev
     order, now = order_of(asked), ctx.now()
 
     def work(conn: Connection) -> PreviewModel:
-        run, rendered = service.preview(conn, caller, order, now=now, random=ctx.random)
+        found = service.preview(conn, caller, order, now=now, random=ctx.random)
+        run, rendered = found.run, found.rendered
         return PreviewModel(
             engine=rendered.engine,
+            sources=dict(found.sources),
             manifest=dict(rendered.manifest),
             resources=ResourcesModel.of(rendered.resources),
             values=dict(run.spec.values),

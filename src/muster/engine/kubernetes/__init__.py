@@ -1,0 +1,1 @@
+"""Runs as objects of a Kubernetes cluster."""

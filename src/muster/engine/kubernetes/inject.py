@@ -1,0 +1,112 @@
+"""What is added where the queue is silent, so that a run is safe and ends. What the owner wrote stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.engine.kubernetes.pods import PodTemplate
+from muster.engine.kubernetes.write import Writer
+
+TTL = 86400  #: seconds; a safety net, the agent removes what has ended long before
+SHM = "/dev/shm"  # noqa: S108 - a mount point in a container
+SHM_VOLUME = "muster-shm"
+USER = 1000  #: who runs in a restricted queue whose owner names nobody
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a kind calls the things that are added."""
+
+    spec: Mapping[str, Any] = field(default_factory=dict)  #: into `spec`
+    policy: Mapping[str, Any] = field(default_factory=dict)  #: into `spec.runPolicy`
+    around: Mapping[str, Any] = field(default_factory=dict)  #: beside each pod template
+    pod: Mapping[str, Any] = field(default_factory=dict)  #: into each pod's spec
+    container: str | None = None  #: what the first container must be called
+
+
+_NEVER = {"restartPolicy": "Never"}
+_NO_RETRY = {"backoffLimit": 0}
+_TTL = {"ttlSecondsAfterFinished": TTL}
+_KUBEFLOW = Rules(policy={**_NO_RETRY, **_TTL}, around=_NEVER)
+
+#: API group and kind → rules. A kind that is not here gets what is right for every pod, and no more:
+#: a field its schema does not have would be refused or dropped.
+RULES: Mapping[tuple[str, str], Rules] = {
+    ("", "Pod"): Rules(pod=_NEVER),
+    ("batch", "Job"): Rules(spec=_TTL, around=_NO_RETRY, pod=_NEVER),
+    ("jobset.x-k8s.io", "JobSet"): Rules(spec=_TTL, around=_NO_RETRY, pod=_NEVER),
+    ("batch.volcano.sh", "Job"): Rules(spec=_TTL, pod=_NEVER),
+    ("batch.tensorstack.dev", "PyTorchTrainingJob"): Rules(policy=_NO_RETRY, around=_NEVER),
+    ("kubeflow.org", "PyTorchJob"): Rules(
+        policy=_KUBEFLOW.policy, around=_KUBEFLOW.around, container="pytorch"
+    ),
+    **{
+        ("kubeflow.org", kind): _KUBEFLOW for kind in ("JAXJob", "MPIJob", "PaddleJob", "TFJob", "XGBoostJob")
+    },
+}
+NO_RULES = Rules()
+
+
+def bound_lifetime(writer: Writer, item: dict[str, Any], pods: Iterable[PodTemplate], rules: Rules) -> None:
+    """No retries behind Muster's back, and nothing that stays for ever."""
+    spec = item.get("spec")
+    if not isinstance(spec, dict):
+        return
+    writer.fill(spec, rules.spec)
+    policy = {key: value for key, value in rules.policy.items() if key not in spec}
+    if policy:
+        writer.fill(writer.mapping(spec, "runPolicy"), policy)
+    for pod in pods:
+        if "restartPolicy" not in pod.spec or "restartPolicy" not in rules.around:
+            writer.fill(pod.around, rules.around)
+        writer.fill(pod.spec, rules.pod)
+
+
+def secure(writer: Writer, pod: PodTemplate, *, restricted: bool) -> None:
+    """The `securityContext` of every container, field by field; and, if restricted, of the pod."""
+    system = pod.spec.get("os")
+    if isinstance(system, Mapping) and system.get("name") == "windows":
+        return  # none of this exists there
+    if restricted:
+        context = writer.mapping(pod.spec, "securityContext")
+        writer.fill(context, {"runAsNonRoot": True, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER})
+        writer.fill(context, {"seccompProfile": {"type": "RuntimeDefault"}})
+    whole = pod.spec.get("securityContext")
+    inherited = isinstance(whole, Mapping) and "seccompProfile" in whole
+    for container in (*pod.containers, *pod.init_containers):
+        context = writer.mapping(container, "securityContext")
+        if context.get("privileged") is True:
+            continue  # a cluster refuses it together with the rest
+        if not _adds_sys_admin(context):
+            writer.fill(context, {"allowPrivilegeEscalation": False})
+        writer.fill(context, {"capabilities": {"drop": ["ALL"]}})
+        if not inherited:
+            writer.fill(context, {"seccompProfile": {"type": "RuntimeDefault"}})
+
+
+def _adds_sys_admin(context: Mapping[str, Any]) -> bool:
+    """A cluster refuses this capability together with `allowPrivilegeEscalation: false`."""
+    capabilities = context.get("capabilities")
+    added = capabilities.get("add") if isinstance(capabilities, Mapping) else None
+    return isinstance(added, list) and not {"SYS_ADMIN", "CAP_SYS_ADMIN", "ALL"}.isdisjoint(map(str, added))
+
+
+def mount_shared_memory(writer: Writer, pod: PodTemplate) -> None:
+    """In memory, and not the 64 MiB of a bare container, which end data loaders with SIGBUS."""
+    for container in pod.containers:
+        for mount in container.get("volumeMounts") or ():
+            if isinstance(mount, Mapping) and str(mount.get("mountPath")).rstrip("/") == SHM:
+                return
+    for container in pod.containers:
+        writer.append(container, "volumeMounts", {"name": SHM_VOLUME, "mountPath": SHM})
+    writer.append(pod.spec, "volumes", {"name": SHM_VOLUME, "emptyDir": {"medium": "Memory"}})
+
+
+def name_containers(writer: Writer, pod: PodTemplate, rules: Rules) -> None:
+    for index, container in enumerate(pod.containers):
+        known = rules.container if index == 0 and rules.container else f"launch{index}"
+        writer.fill(container, {"name": known})
+    for index, container in enumerate(pod.init_containers):
+        writer.fill(container, {"name": f"init{index}"})

@@ -1,0 +1,45 @@
+"""Runs for a cluster, as the tests here need them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.domain.observation import AttemptKey
+from muster.engine.port import Work
+
+IMAGE = "acme/train:main"
+
+
+def work(config: Mapping[str, Any], *command: str, **more: Any) -> Work:
+    told = {
+        "key": AttemptKey(run_id="r123456789", attempt=2),
+        "run_name": "my-run",
+        "project": "proj",
+        "entity": "team",
+        "queue": "gpu",
+        "author": "ann",
+        "image": IMAGE,
+        **more,
+    }
+    return Work(config=config, command=command, **told)
+
+
+def job(*containers: dict[str, Any], pod: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A Job of these containers; without any, of one that says nothing."""
+    return {"spec": {"template": {"spec": {"containers": list(containers) or [{}], **(pod or {})}}, **spec}}
+
+
+def expanded(text: str) -> str:
+    """What a container gets, by the rules of k8s.io/kubernetes/third_party/forked/golang/expansion."""
+    done, place = "", 0
+    while place < len(text):
+        pair = text[place : place + 2]
+        if pair == "$$":
+            done, place = done + "$", place + 2
+        elif pair == "$(" and ")" in text[place:]:
+            end = text.index(")", place)
+            done, place = f"{done}<{text[place + 2 : end]}>", end + 1
+        else:
+            done, place = done + text[place], place + 1
+    return done
