@@ -39,7 +39,7 @@ def work_of(claim: ClaimModel, *, macros: Mapping[str, str]) -> Work:
         env=run.env,
         inputs=run.config,
         image=run.image,
-        has_code=run.snapshot is not None,
+        has_code=run.snapshot is not None or run.git is not None,
     )
 
 

@@ -17,7 +17,7 @@ from muster.server import document, problems
 from muster.server.auth import Doorkeeper
 from muster.server.context import Context
 from muster.server.guard import Guard, is_loopback
-from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams
+from muster.server.routes import accounts, agents, code, health, jobs, launches, queues, runs, streams
 from muster.service import sweep, tidy
 from muster.service.accounts import server_secret
 
@@ -52,7 +52,7 @@ def create_app(context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
-    for module in (launches, runs, streams, queues, agents, code, accounts):
+    for module in (launches, runs, streams, queues, jobs, agents, code, accounts):
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     problems.install(app)

@@ -13,12 +13,15 @@ from muster.domain.access import Action, Actor
 from muster.domain.errors import BadCommand, BadInput, ImpossibleRequest, NotFound, nearest
 from muster.domain.names import RandomBytes, checked_name, friendly_name, new_id
 from muster.domain.queue import Queue
+from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.run import EventType, Priority, Retry, Run, RunHead, RunSpec, RunState, queue_rank
+from muster.domain.source import GitSource, JobRef
 from muster.domain.template import bind
 from muster.domain.training import Training
 from muster.domain.variables import Variable
 from muster.engine.port import Rendered
+from muster.service import filing
 from muster.service.bus import EVENTS, queue_topic
 from muster.service.render import render, work_of
 from muster.store import accounts, agents, events, queues, records, runs
@@ -33,7 +36,7 @@ class Order:
     """What a user asks to be launched."""
 
     queue: str
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     entity: str | None = None
     project: str | None = None
     name: str | None = None
@@ -45,14 +48,25 @@ class Order:
     priority: Priority = Priority.MEDIUM
     snapshot: str | None = None
     image: str | None = None
+    git: GitSource | None = None
+    source_name: str | None = None  #: of the snapshot's folder; its job is called after it
+    schema: Mapping[str, Any] | None = None  #: of the inputs, as the job declares them
+    job: str | None = None  #: `[PROJECT/]NAME[:ALIAS]`: what is not given is taken from there
+    entrypoint: tuple[str, ...] | None = None  #: in place of the job's
+    arguments: tuple[str, ...] | None = None  #: in place of the job's
+    training_given: frozenset[str] | None = None  #: fields of `training` that count; None: all
+    version: JobRef | None = None  #: the job's, once it is looked up
+    rerun_of: str | None = None
+    changed: tuple[Change, ...] = ()  #: from that version, or that run
 
 
 def launch(tx: Tx, actor: Actor, orders: Sequence[Order], *, now: datetime, random: RandomBytes) -> list[Run]:
     """File all these runs, or none."""
-    plans = _plan_all(tx.conn, actor, orders, now=now, random=random)
-    made = [run for run, _ in plans]
-    for entity, project in {(run.entity, run.project) for run in made}:
+    orders = filing.from_jobs(tx.conn, actor, orders)
+    planned = [run for run, _ in _plan_all(tx.conn, actor, orders, now=now, random=random)]
+    for entity, project in {(run.entity, run.project) for run in planned}:
         accounts.ensure_project(tx.conn, entity, project, at=now)
+    made = filing.file(tx, list(zip(planned, orders, strict=True)), now=now, random=random)
     runs.add(tx.conn, made)
     events.add(
         tx,
@@ -79,7 +93,8 @@ def preview(
     conn: Connection, actor: Actor, order: Order, *, now: datetime, random: RandomBytes
 ) -> tuple[Run, Rendered]:
     """What launching this would file and start. Refuses what `launch` would refuse, keeps nothing."""
-    return _plan_all(conn, actor, [order], now=now, random=random)[0]
+    orders = filing.from_jobs(conn, actor, [order])
+    return _plan_all(conn, actor, orders, now=now, random=random)[0]
 
 
 def _plan_all(
@@ -135,6 +150,9 @@ def _plan(
         retry=order.retry,
         snapshot=order.snapshot,
         image=order.image,
+        git=order.git,
+        rerun_of=order.rerun_of,
+        changed=order.changed,
         values=values,
         config=config,
     )

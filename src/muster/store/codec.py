@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from muster.domain.observation import End, EndSeen, Failure, Replica, ReplicaState
+from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Retry, RunSpec
 from muster.domain.source import GitSource
@@ -31,6 +32,8 @@ def spec_to_data(spec: RunSpec) -> dict[str, Any]:
         "snapshot": spec.snapshot,
         "image": spec.image,
         **({"git": asdict(spec.git)} if spec.git else {}),
+        **({"rerun_of": spec.rerun_of} if spec.rerun_of else {}),
+        **({"changed": [asdict(change) for change in spec.changed]} if spec.changed else {}),
         **({"overrides": dict(spec.overrides)} if spec.overrides else {}),
         "values": dict(spec.values),
         "config": spec.config,
@@ -48,6 +51,8 @@ def spec_from_data(data: Data) -> RunSpec:
         snapshot=data["snapshot"],
         image=data["image"],
         git=GitSource(**data["git"]) if data.get("git") else None,
+        rerun_of=data.get("rerun_of"),
+        changed=tuple(Change(**change) for change in data.get("changed", ())),
         overrides=data.get("overrides", {}),
         values=data["values"],
         config=data["config"],

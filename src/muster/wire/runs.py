@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
 from muster.domain.observation import Failure, Replica
+from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Event, EventType, Priority, Run, RunState
+from muster.domain.source import GitSource
 from muster.domain.training import Launcher, Training
 from muster.wire.base import Asked, Told
 
@@ -37,11 +40,30 @@ class RetryModel(Asked):
     on: list[AttemptEnd] = Field(default_factory=lambda: [AttemptEnd.PREEMPTED, AttemptEnd.LOST])
 
 
+class GitModel(Asked):
+    """Code in a repository."""
+
+    url: str
+    ref: str | None = Field(default=None, description="Branch, tag or commit; none: the default branch.")
+    commit: str | None = Field(default=None, description="What `ref` is; none: the agent looks it up.")
+    folder: str | None = Field(default=None, description="Where in the repository it starts.")
+
+    def to_domain(self) -> GitSource:
+        return GitSource(**self.model_dump())
+
+    @classmethod
+    def of(cls, git: GitSource) -> GitModel:
+        return cls(**git.__dict__)
+
+
 class LaunchRequest(Asked):
     """What to run, and where."""
 
     queue: str = "local"
-    command: list[str] = Field(description="Program and arguments; a first word ending in .py is a script.")
+    command: list[str] = Field(
+        default_factory=list,
+        description="Program and arguments; a first word ending in .py is a script. None with a `job`.",
+    )
     entity: str | None = None
     project: str | None = None
     name: str | None = None
@@ -53,6 +75,33 @@ class LaunchRequest(Asked):
     priority: Priority = Priority.MEDIUM
     snapshot: str | None = Field(default=None, description="Id of an uploaded code snapshot.")
     image: str | None = None
+    git: GitModel | None = None
+    source_name: str | None = Field(
+        default=None, max_length=200, description="Of the snapshot's folder: its job is called after it."
+    )
+    job: str | None = Field(
+        default=None,
+        max_length=256,
+        description="[PROJECT/]NAME[:ALIAS]: command, config and training not given here are the job's.",
+    )
+    entrypoint: list[str] | None = Field(default=None, description="In place of the job's.")
+    arguments: list[str] | None = Field(default=None, description="In place of the job's.")
+
+
+class RerunRequest(Asked):
+    """What is to be otherwise than in the run; what is absent stays."""
+
+    queue: str | None = None
+    project: str | None = None
+    name: str | None = None
+    entrypoint: list[str] | None = None
+    arguments: list[str] | None = None
+    config: dict[str, Any] = Field(default_factory=dict, description="Merged over the run's, key by key.")
+    values: dict[str, Any] = Field(default_factory=dict)
+    env: dict[str, str] = Field(default_factory=dict)
+    training: TrainingModel | None = Field(default=None, description="Fields not given stay.")
+    retry: RetryModel | None = None
+    priority: Priority | None = None
 
 
 class LaunchBatch(Asked):
@@ -88,6 +137,25 @@ class FailureModel(Told):
         return cls(**failure.__dict__)
 
 
+class JobRefModel(Told):
+    """One version of a job."""
+
+    name: str
+    version: int
+
+
+class ChangeModel(Told):
+    """One thing that is not as its job's version, or the run it was launched from, has it."""
+
+    what: str
+    before: Any
+    after: Any
+
+    @classmethod
+    def of(cls, change: Change) -> ChangeModel:
+        return cls(**change.__dict__)
+
+
 class RunModel(Told):
     """One launch, as it stands."""
 
@@ -107,6 +175,10 @@ class RunModel(Told):
     retry: RetryModel
     snapshot: str | None
     image: str | None
+    git: GitModel | None = None
+    job: JobRefModel | None = Field(default=None, description="What it was launched from, or filed.")
+    rerun_of: str | None = None
+    overridden: list[ChangeModel] = Field(default_factory=list, description="Not as recorded there.")
     queue_version: int
     nodes: int
     resources: ResourcesModel
@@ -120,8 +192,10 @@ class RunModel(Told):
     version: int = Field(description="Grows with every event of the run.")
 
     @classmethod
-    def of(cls, run: Run) -> RunModel:
+    def of(cls, run: Run, *, job_names: Mapping[str, str] | None = None) -> RunModel:
+        """`job_names`: by their ids. An agent hears of no job."""
         spec, head = run.spec, run.head
+        job = (job_names or {}).get(run.job.id) if run.job else None
         return cls.model_construct(
             id=run.id,
             name=run.name,
@@ -139,6 +213,10 @@ class RunModel(Told):
             retry=RetryModel(max=spec.retry.max, on=sorted(spec.retry.on)),
             snapshot=spec.snapshot,
             image=spec.image,
+            git=GitModel.of(spec.git) if spec.git else None,
+            job=JobRefModel(name=job, version=run.job.version) if job and run.job else None,
+            rerun_of=spec.rerun_of,
+            overridden=[ChangeModel.of(change) for change in spec.changed],
             queue_version=run.queue_version,
             nodes=head.nodes,
             resources=ResourcesModel.of(spec.resources),
