@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.complete import queue_names
+from muster.cli.complete import job_names, queue_names
 from muster.cli.main import FAILED
 from muster.cli.options import Entity, Json, ManyRuns, OneRun, Yes
 from muster.cli.output import (
@@ -21,6 +21,7 @@ from muster.cli.output import (
     show_table,
 )
 from muster.cli.pick import pick_run, pick_runs
+from muster.cli.rerun import RerunCommand, rerun
 from muster.cli.table import Cell, column
 from muster.cli.usage import BadUsage
 from muster.cli.words import ago, count, state, took
@@ -65,6 +66,10 @@ def list_runs(
     ] = None,
     entity: Entity = None,
     author: Annotated[str | None, typer.Option(metavar="USER", help="Launched by this user.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", "-j", metavar="NAME[:ALIAS]", help="Of this job.", autocompletion=job_names),
+    ] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Launched by you.")] = False,
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="In the name, or at the start of the id.")
@@ -86,6 +91,7 @@ def list_runs(
                 project=project,
                 queue=queue,
                 author=who,
+                job=job,
                 state=states,
                 text=text,
                 limit=PAGE if everything else min(PAGE, limit - len(found)),
@@ -114,6 +120,9 @@ def _row(run: RunModel) -> tuple[Cell, ...]:
         ago(run.created_at),
         took(run.started_at, run.ended_at),
     )
+
+
+app.command("rerun", cls=RerunCommand)(rerun)
 
 
 @app.command("show")

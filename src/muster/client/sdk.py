@@ -12,13 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from muster.client.api import AsyncClient
+from muster.client.git import pinned
 from muster.client.settings import ClientSettings, load
 from muster.client.sync import Client
-from muster.client.upload import Progress, upload_code
-from muster.domain.errors import BadCommand, BadInput
+from muster.client.upload import Progress, source_name, upload_code
+from muster.domain.errors import BadCommand
 from muster.domain.run import Priority, RunState
 from muster.domain.training import Training
-from muster.wire.runs import EventModel, ExplanationModel, LaunchRequest, LogChunk, RunModel, TrainingModel
+from muster.wire.runs import (
+    EventModel,
+    ExplanationModel,
+    GitModel,
+    LaunchRequest,
+    LogChunk,
+    RerunRequest,
+    RunModel,
+    TrainingModel,
+)
 
 _clients: dict[ClientSettings, Client] = {}
 _HOLD = 20.0  #: seconds one request waits for news of a run
@@ -86,6 +96,10 @@ class AsyncRun:
         """Ask it to stop."""
         self.model = await self._client.stop_run(self.id)
 
+    async def rerun(self, changes: RerunRequest | None = None) -> AsyncRun:
+        """Launch it again, as it was but for the changes."""
+        return AsyncRun(self._client, await self._client.rerun_run(self.id, changes))
+
     async def _whole(self, rank: int, attempt: int) -> AsyncIterator[LogChunk]:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across two answers
         offset = 0
@@ -141,6 +155,31 @@ class Run:
         """Ask it to stop."""
         self._client.wait(self._run.stop())
 
+    def rerun(
+        self,
+        *,
+        command: str | Sequence[str] | None = None,
+        queue: str | None = None,
+        name: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        training: Training | Mapping[str, Any] | None = None,
+        priority: Priority | str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Run:
+        """Launch it again. `command` replaces the arguments; what is not given stays as it was."""
+        changes = RerunRequest(
+            queue=queue,
+            name=name,
+            arguments=_words(command) if command is not None else None,
+            values=dict(values or {}),
+            config=dict(config or {}),
+            training=_training(training),
+            priority=Priority(priority) if priority else None,
+            env=dict(env or {}),
+        )
+        return Run(self._client, self._client.rerun_run(self.id, changes))
+
 
 class LineAssembler:
     """Pieces of several streams become whole lines, each stream's in order."""
@@ -174,7 +213,7 @@ def launch(
     command: str | Sequence[str] | None = None,
     image: str | None = None,
     job: str | None = None,
-    git: str | None = None,
+    git: str | Mapping[str, str] | None = None,
     queue: str = "local",
     project: str | None = None,
     entity: str | None = None,
@@ -187,16 +226,17 @@ def launch(
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Launch `command`, with the code in folder `path` if one is given."""
-    for given, what in ((job, "a recorded job"), (git, "a git reference")):
-        if given is not None:
-            raise BadInput(
-                f"This version of Muster cannot launch {what} yet.", hint="Launch a folder or a command."
-            )
+    """Launch `command`, with the code in folder `path` or of a repository, in an image, or as a `job` has it.
+
+    `git` is an address, or `{"url": …, "ref": …, "folder": …}`. With a `job`, `command` replaces its
+    arguments, `config` is merged over the recorded one, and what is not given stays.
+    """
     owner = client or _default_client()
+    words = _words(command) if command is not None or (job is None and image is None) else []
+    what = {"arguments": words or None} if job is not None else {"command": words}
     request = LaunchRequest(
         queue=queue,
-        command=_words(command),
+        **what,
         entity=entity or owner.settings.entity,
         project=project or owner.settings.project,
         name=name,
@@ -206,6 +246,8 @@ def launch(
         training=_training(training),
         priority=Priority(priority) if priority else Priority.MEDIUM,
         image=image,
+        git=_git(git),
+        job=job,
     )
     folder = Path(path) if path is not None else None
     return Run(owner, owner.wait(_launch(owner.asynchronous, request, folder, progress)))
@@ -220,13 +262,16 @@ async def _launch(
 async def with_code(
     client: AsyncClient, request: LaunchRequest, folder: Path | None, progress: Progress | None
 ) -> LaunchRequest:
-    """The request with `folder` uploaded as its code."""
+    """The request with `folder` uploaded as its code, or with the commit of its repository."""
+    if request.git is not None:
+        source = await pinned(request.git.to_domain())
+        request = request.model_copy(update={"git": GitModel.of(source)})
     if folder is None:
         return request
     snapshot, _ = await upload_code(
         client, folder, command=request.command, entity=request.entity, progress=progress
     )
-    return request.model_copy(update={"snapshot": snapshot.id})
+    return request.model_copy(update={"snapshot": snapshot.id, "source_name": source_name(folder)})
 
 
 def _default_client() -> Client:
@@ -243,6 +288,12 @@ def _words(command: str | Sequence[str] | None) -> list[str]:
     if not words:
         raise BadCommand("There is no command to run.", hint='Give one: command="train.py --epochs 3".')
     return words
+
+
+def _git(given: str | Mapping[str, str] | None) -> GitModel | None:
+    if given is None or isinstance(given, str):
+        return GitModel(url=given) if given is not None else None
+    return GitModel(**given)
 
 
 def _training(training: Training | Mapping[str, Any] | None) -> TrainingModel | None:

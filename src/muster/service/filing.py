@@ -76,7 +76,12 @@ def _from_version(order: Order, ref: JobRef, content: JobContent, defaults: Defa
     )
 
 
+def _source(order: Order) -> Source:
+    return Source(image=order.image, snapshot=order.snapshot, git=order.git)
+
+
 def _check_plain(order: Order) -> None:
+    _source(order)  # refuses two sources at once
     if order.version is None and (order.entrypoint is not None or order.arguments is not None):
         raise BadInput(
             "`entrypoint` and `arguments` replace those of a job or a run, and there is none here.",
@@ -101,7 +106,7 @@ def file(tx: Tx, made: Sequence[tuple[Run, Order]], *, now: datetime, random: Ra
     known: dict[tuple[object, ...], JobRef] = {}
     filed = []
     for run, order in made:
-        source = Source(image=order.image, snapshot=order.snapshot, git=order.git)
+        source = _source(order)
         if order.version is not None or not source:
             filed.append(replace(run, job=order.version) if order.version else run)
             continue

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from muster.domain.job import LATEST, Job, JobVersion
 from muster.wire.base import Asked, Told
-from muster.wire.runs import GitModel, TrainingModel
+from muster.wire.runs import MAX_SOURCE_NAME, GitModel, TrainingModel
 
 
 class JobRequest(Asked):
@@ -21,7 +21,7 @@ class JobRequest(Asked):
     image: str | None = Field(default=None, min_length=1, max_length=512)
     snapshot: str | None = Field(default=None, description="Id of an uploaded code snapshot.")
     git: GitModel | None = None
-    source_name: str | None = Field(default=None, max_length=200)
+    source_name: str | None = Field(default=None, max_length=MAX_SOURCE_NAME)
     command: list[str] = Field(default_factory=list, description="Entrypoint and default arguments.")
     config: dict[str, Any] = Field(default_factory=dict, description="Defaults of the inputs.")
     inputs: dict[str, Any] | None = Field(default=None, description="What inputs it takes.")

@@ -16,6 +16,8 @@ from muster.domain.source import GitSource
 from muster.domain.training import Launcher, Training
 from muster.wire.base import Asked, Told
 
+MAX_SOURCE_NAME = 200
+
 
 class TrainingModel(Asked):
     """The portable shape of a distributed run."""
@@ -77,7 +79,9 @@ class LaunchRequest(Asked):
     image: str | None = None
     git: GitModel | None = None
     source_name: str | None = Field(
-        default=None, max_length=200, description="Of the snapshot's folder: its job is called after it."
+        default=None,
+        max_length=MAX_SOURCE_NAME,
+        description="Of the snapshot's folder: its job is called after it.",
     )
     job: str | None = Field(
         default=None,

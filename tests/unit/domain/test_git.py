@@ -96,7 +96,8 @@ def test_names_of_branches_tags_and_commits_are_taken(ref: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "ref", ["", "-x", "--upload-pack=x", "a..b", "a b", "a^", "a:b", "x.lock", "a@{1}", "a\n", "/a", "a" * 300]
+    "ref",
+    ["", "-x", "--upload-pack=x", "a..b", "a b", "a^", "a:b", "x.lock", "a@{1}", "a\n", "/a", "x" * 300],
 )
 def test_what_is_no_ref_is_refused(ref: str) -> None:
     with pytest.raises(BadGit, match="cannot be a branch"):
