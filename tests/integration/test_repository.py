@@ -1,4 +1,4 @@
-"""Code from a git repository: fetched from a real server, checked out by the agent, run on the local queue."""
+"""Code from a git repository: fetched from a real server, checked out by the agent, run as any other."""
 
 from __future__ import annotations
 

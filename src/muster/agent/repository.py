@@ -77,7 +77,7 @@ class _Mirror:
             return
         await in_thread(shutil.rmtree, scratch, ignore_errors=True)
         await self._git(["init", "--quiet", "--bare", "--template=", str(scratch)], scratch.parent)
-        scratch.rename(self._folder)
+        await in_thread(scratch.rename, self._folder)
 
     async def fetch(self) -> str:
         """The wanted commit, brought here."""

@@ -34,7 +34,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from door import DEADLINE, URL, Door, open_door
-from muster.server.routes import accounts, agents, code, health, launches, queues, runs, streams
+from muster.server.routes import accounts, agents, code, health, jobs, launches, queues, runs, streams
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
 from neighbours import MARK, Neighbours, all_rows
 
@@ -48,7 +48,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-MODULES: Sequence[ModuleType] = (accounts, agents, code, health, launches, queues, runs, streams)
+MODULES: Sequence[ModuleType] = (accounts, agents, code, health, jobs, launches, queues, runs, streams)
 OPERATIONS = [
     route.name
     for module in MODULES
@@ -60,6 +60,10 @@ LOOKS = {"read_log", "follow_logs", "follow_events", "get_manifest", "list_repli
 #: What `{name}` stands for.
 NAMED = {
     "queue": "queue",
+    "job": "job",
+    "job_alias": "job",
+    "job_version": "job",
+    "job_versions": "job",
     "agent": "agent_name",
     "entity": "entity",
     "member": "entity",
@@ -164,6 +168,10 @@ def honest(house: Neighbours, name: str) -> Any:
         "launch": {"command": ["true"], "queue": queue},
         "launch_batch": {"launches": [{"command": ["true"], "queue": queue}]},
         "preview_launch": {"command": ["true"], "queue": queue},
+        "create_job": {"image": "acme/train:main", "command": ["true"]},
+        "rename_job": {"name": "renamed"},
+        "set_job_alias": {"version": "v0"},
+        "rerun_run": {"config": {"lr": 1}},
         "create_queue": {"name": "new", "config": {}},
         "edit_queue": {"config": {}},
         "register_agent": {**hello, "max_jobs": 1, "total": {}, "queues": [queue]},
