@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 TROUBLESHOOTING = DOCS / "troubleshooting.md"
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
-RUN = ("README.md", "docs/getting-started.md", "docs/queues.md", "docs/python.md")
+RUN = ("README.md", "docs/getting-started.md", "docs/queues.md", "docs/jobs.md", "docs/python.md")
 WITH_TORCH = ("README.md", "docs/getting-started.md")
 
 _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(console|bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

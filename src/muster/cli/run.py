@@ -91,7 +91,7 @@ def list_runs(
                 project=project,
                 queue=queue,
                 author=who,
-                job=job,
+                job=_in_project(job, client.settings.project),
                 state=states,
                 text=text,
                 limit=PAGE if everything else min(PAGE, limit - len(found)),
@@ -107,6 +107,11 @@ def list_runs(
     show_table(COLUMNS, [_row(run) for run in found], empty="No runs here.")
     if following is not None:
         hint(f"These are the newest {len(found)}; --all shows all of them.")
+
+
+def _in_project(job: str | None, project: str | None) -> str | None:
+    """The job as it is meant where a project is set."""
+    return f"{project}/{job}" if job and project and "/" not in job else job
 
 
 def _row(run: RunModel) -> tuple[Cell, ...]:
