@@ -118,7 +118,7 @@ async def rerun_run(
         run = rerun_service.rerun(tx, caller, run_id, changes, now=now, random=ctx.random)
         return models(tx.conn, [run])
 
-    made = await _once(ctx, caller, work, _fingerprint([asked], of=run_id), key)
+    made = await _once(ctx, caller, work, lambda: _fingerprint([asked], of=run_id), key)
     return made[0]
 
 
@@ -149,16 +149,20 @@ async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: 
     def work(tx: Tx) -> list[RunModel]:
         return models(tx.conn, service.launch(tx, caller, orders, now=now, random=ctx.random))
 
-    return await _once(ctx, caller, work, _fingerprint(asked), key)
+    return await _once(ctx, caller, work, lambda: _fingerprint(asked), key)
 
 
 async def _once(
-    ctx: Context, caller: Actor, work: Callable[[Tx], list[RunModel]], fingerprint: str, key: str | None
+    ctx: Context,
+    caller: Actor,
+    work: Callable[[Tx], list[RunModel]],
+    fingerprint_of: Callable[[], str],
+    key: str | None,
 ) -> list[RunModel]:
     """Do it, unless it was done under this key before: then its answer is given again."""
     if key is None:
         return await ctx.db.write(work)
-    now = ctx.now()
+    now, fingerprint = ctx.now(), fingerprint_of()
 
     def once(tx: Tx) -> list[RunModel]:
         kept = records.kept_answer(tx.conn, caller.name, key, since=now - KEEP_ANSWERS)
