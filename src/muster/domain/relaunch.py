@@ -64,8 +64,10 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     tree = dict(base)
     for name, value in over.items():
         known = tree.get(name)
-        both = isinstance(known, Mapping) and isinstance(value, Mapping)
-        tree[name] = merged(known, value) if both and isinstance(known, Mapping) else value
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            tree[name] = merged(known, value)
+        else:
+            tree[name] = value
     return tree
 
 

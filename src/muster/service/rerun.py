@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from muster.domain.access import Actor
 from muster.domain.errors import NotFound
-from muster.domain.job import split
+from muster.domain.job import JobContent, split
 from muster.domain.names import RandomBytes
 from muster.domain.relaunch import Change, Recipe, changes, differences, replaced
 from muster.domain.run import Priority, Retry, Run
@@ -51,7 +51,9 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
     if run is None or not actor.may_see(run.entity, run.id):
         raise NotFound("run", run_id)
     spec = run.spec
-    base = _recipe(conn, run)
+    version = jobs.find_version(conn, run.job.id, run.job.version) if run.job else None
+    content = version.content if version else None
+    base = _recipe(run, content)
     recipe = replaced(
         base,
         entrypoint=asked.entrypoint,
@@ -78,6 +80,7 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
         snapshot=spec.snapshot,
         image=spec.image,
         git=spec.git,
+        schema=content.inputs if content else None,
         version=run.job,
         rerun_of=run.id,
         changed=(
@@ -89,13 +92,11 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
     )
 
 
-def _recipe(conn: Connection, run: Run) -> Recipe:
+def _recipe(run: Run, content: JobContent | None) -> Recipe:
+    """Its command is split as its job's is, if it begins as that does."""
     entrypoint, arguments = split(run.spec.command)
-    version = jobs.find_version(conn, run.job.id, run.job.version) if run.job else None
-    if version is not None:
-        length = len(version.content.entrypoint)
-        if run.spec.command[:length] == version.content.entrypoint:
-            entrypoint, arguments = run.spec.command[:length], run.spec.command[length:]
+    if content is not None and run.spec.command[: len(content.entrypoint)] == content.entrypoint:
+        entrypoint, arguments = content.entrypoint, run.spec.command[len(content.entrypoint) :]
     return Recipe(
         entrypoint=entrypoint, arguments=arguments, config=run.spec.inputs, training=run.spec.training
     )
