@@ -30,7 +30,9 @@ DEADLINE = 10.0
 URL = "http://127.0.0.1:8700"
 API = "/api/v1"
 #: Paths below the API may be written without its prefix.
-_RELATIVE = re.compile(r"/(launches|runs|events|queues|agents|snapshots|me|keys|users|entities|audit)(/|$)")
+_RELATIVE = re.compile(
+    r"/(launches|runs|jobs|events|queues|agents|snapshots|me|keys|users|entities|audit)(/|$)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

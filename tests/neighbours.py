@@ -96,11 +96,13 @@ def _rows_of(tenant: Tenant, rows: Rows) -> Rows:
     agents = {row["id"] for row in rows["agents"] if row["entity"] == tenant.name}
     queues = {row["id"] for row in rows["queues"] if row["entity"] == tenant.name}
     runs = {row["id"] for row in rows["runs"] if row["entity"] == tenant.name}
+    jobs = {row["id"] for row in rows["jobs"] if row["entity"] == tenant.name}
     owners: Sequence[tuple[str, set[str]]] = (
         ("entity", {tenant.name}),
         ("run_id", runs),
         ("agent_id", agents),
         ("queue_id", queues),
+        ("job_id", jobs),
     )
     named = {"users", "entities"}
 
@@ -131,6 +133,7 @@ def settle(door: Door, name: str, *, word: str) -> Tenant:
         tenant.keys[kind] = made["key"]
     _register(tenant, word)
     _runs(tenant, word)
+    _jobs(tenant, word)
     tenant.has("snapshot_id", _snapshot(tenant, word.encode(), send=True))
     tenant.has("snapshot_id", _snapshot(tenant, f"half of {word}".encode(), send=False))
     return tenant
@@ -142,6 +145,17 @@ def _queues(tenant: Tenant, word: str) -> None:
     for name in (f"{tenant.name}-main", f"{tenant.name}-spare"):
         asked = {"name": tenant.has("queue", name), "config": config, "variables": variables}
         tenant.agent.door.call("POST", "/queues", asked, key=tenant.key).raise_for_status()
+
+
+def _jobs(tenant: Tenant, word: str) -> None:
+    """One with two versions and an alias, one that is deleted."""
+    door = tenant.agent.door
+    for name, tag in ((f"{tenant.name}-job", "a"), (f"{tenant.name}-job", "b"), (f"{tenant.name}-gone", "a")):
+        asked = {"name": name, "image": f"{word}:{tag}", "command": ["echo", word], "config": {"place": word}}
+        door.call("POST", "/jobs", asked, key=tenant.key).raise_for_status()
+    aliases = f"/jobs/{tenant.has('job', f'{tenant.name}-job')}/aliases/{tenant.has('alias', 'best')}"
+    door.call("PUT", aliases, {"version": "v0"}, key=tenant.key).raise_for_status()
+    door.call("DELETE", f"/jobs/{tenant.name}-gone", key=tenant.key).raise_for_status()
 
 
 def _register(tenant: Tenant, word: str) -> None:

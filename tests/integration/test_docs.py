@@ -32,6 +32,7 @@ RUN = (
     "docs/queues.md",
     "docs/priorities.md",
     "docs/templates.md",
+    "docs/jobs.md",
     "docs/inputs.md",
     "docs/python.md",
 )

@@ -143,7 +143,7 @@ class Driver:
 
     async def _start(self, item: InHand) -> None:
         claim = item.claim
-        if claim.run.snapshot is not None:
+        if claim.run.snapshot is not None or claim.run.git is not None:
             self._reporter.tell(item, PhaseSeen(phase=Phase.PREPARING))
         rendered = self._render(work_of(claim, macros=self._macros))
         await self._engine.check(rendered)

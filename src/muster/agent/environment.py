@@ -6,18 +6,15 @@ are installed, not the project itself. `uv` does the work, or `venv` and `pip` w
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import platform
 import re
 import shutil
-import signal
 import sys
 import sysconfig
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +22,7 @@ from muster._failpoint import failpoint
 from muster.agent.cachedir import CacheDir, in_thread
 from muster.agent.requirements import EnvironmentFailed as EnvironmentFailed
 from muster.agent.requirements import Requirements, read_requirements
-
-Say = Callable[[str], None]
+from muster.agent.tool import Say, run_tool, say_nothing
 
 FORMAT = 1  #: change it when environments are made in another way than before
 
@@ -44,7 +40,6 @@ _ERROR = re.compile(r"\s*(?:error\b|×)", re.IGNORECASE)
 #: What uv says that tells a run's user nothing: each package, paths of the environment.
 _CHATTER = re.compile(r" [+~-] |Activate with|Using Python|Using CPython|Creating virtual environment")
 _TAIL = 12  #: lines of the tool's complaint that are told
-_KEPT = 200  #: lines of output that are remembered to find it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +122,8 @@ async def _build(
 ) -> None:
     for command in _commands(entry, wanted, interpreter.path, find_uv()):
         # The installer inherits the lock: if the agent is killed, the next one waits for its end.
-        status, lines = await _run(
-            command, workdir, progress, env={"UV_PROJECT_ENVIRONMENT": str(entry)}, inherit=(lock,)
-        )
+        env = _environment() | {"UV_PROJECT_ENVIRONMENT": str(entry)}
+        status, lines = await run_tool(command, workdir, _useful(progress), env=env, inherit=(lock,))
         if status != 0:
             raise _failure(wanted.source, interpreter.about, lines)
 
@@ -158,7 +152,9 @@ async def _find_interpreter(python: str | None, workdir: Path, progress: Say) ->
         return _Interpreter(path=getattr(sys, "_base_executable", None) or sys.executable, about=about)
     path = python if "/" in python else await _find_version(python, workdir, progress)
     try:
-        status, lines = await _run([path, "-I", "-S", "-c", _ABOUT], workdir, _say_nothing)
+        status, lines = await run_tool(
+            [path, "-I", "-S", "-c", _ABOUT], workdir, say_nothing, env=_environment()
+        )
     except OSError as error:
         raise _no_interpreter(python, [str(error)]) from error
     if status != 0 or not lines:
@@ -173,75 +169,23 @@ async def _find_version(python: str, workdir: Path, progress: Say) -> str:
         if path is None:
             raise _no_interpreter(python, [])
         return path
+    env = _environment()
     find = [uv, "python", "find", "--no-project", "--system", "--", python]
-    status, lines = await _run(find, workdir, _say_nothing)
+    status, lines = await run_tool(find, workdir, say_nothing, env=env)
     if status != 0:
-        status, lines = await _run([uv, "python", "install", "--", python], workdir, progress)
+        status, lines = await run_tool(
+            [uv, "python", "install", "--", python], workdir, _useful(progress), env=env
+        )
         if status == 0:
-            status, lines = await _run(find, workdir, _say_nothing)
+            status, lines = await run_tool(find, workdir, say_nothing, env=env)
     if status != 0 or not lines:
         raise _no_interpreter(python, lines)
     return lines[-1]
 
 
-async def _run(
-    command: Sequence[str],
-    workdir: Path,
-    say: Say,
-    *,
-    env: Mapping[str, str] | None = None,
-    inherit: Collection[int] = (),
-) -> tuple[int, list[str]]:
-    """Run a tool, saying each line as it comes; its exit status and its last lines.
-
-    Ends with everything it started when this is cancelled.
-    """
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=workdir,
-        env=_environment() | dict(env or {}),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=tuple(inherit),
-    )
-    try:
-        lines = await _read_lines(process, say)
-        return await process.wait(), lines
-    except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
-        raise
-
-
-async def _read_lines(process: asyncio.subprocess.Process, say: Say) -> list[str]:
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    lines: list[str] = []
-    rest = b""
-    while chunk := await process.stdout.read(2**16):
-        # Cut by hand: StreamReader.readline raises on a line that is longer than its buffer.
-        *whole, rest = re.split(rb"[\r\n]+", rest + chunk)
-        if len(rest) > 2**16:
-            whole, rest = [*whole, rest], b""
-        for raw in whole:
-            _add_line(raw, lines, say)
-    _add_line(rest, lines, say)
-    return lines
-
-
-def _add_line(raw: bytes, lines: list[str], say: Say) -> None:
-    line = raw.decode(errors="replace").rstrip()
-    if line:
-        if not _CHATTER.match(line):
-            say(line)
-        lines.append(line)
-        del lines[:-_KEPT]
-
-
-def _say_nothing(line: str) -> None:
-    pass
+def _useful(say: Say) -> Say:
+    """Without the chatter."""
+    return lambda line: None if _CHATTER.match(line) else say(line)
 
 
 def _environment() -> dict[str, str]:

@@ -12,11 +12,14 @@ from pathlib import Path
 from muster.agent.code import CodeCache
 from muster.agent.environment import EnvironmentCache
 from muster.agent.managed import merge_into_files
+from muster.agent.repository import RepositoryCache
 from muster.client.api import AsyncClient
-from muster.domain.errors import BadTemplate
+from muster.domain.errors import BadTemplate, CheckoutFailed
+from muster.domain.git import read_schemes
 from muster.domain.inputs import names_from_data
 from muster.domain.observation import AttemptKey
 from muster.domain.snapshot import Snapshot
+from muster.domain.source import GitSource
 from muster.domain.template import fill_known
 from muster.engine.port import Place, Work
 from muster.wire.agents import ClaimModel
@@ -41,12 +44,13 @@ def work_of(claim: ClaimModel, *, macros: Mapping[str, str]) -> Work:
         env=run.env,
         inputs=run.config,
         image=run.image,
-        has_code=run.snapshot is not None,
+        has_code=run.snapshot is not None or run.git is not None,
         security=claim.security,
     )
 
 
 CODE_CACHE = 5 * 2**30  #: bytes of code kept beyond what live runs need
+REPOSITORY_CACHE = 10 * 2**30
 ENVIRONMENT_CACHE = 50 * 2**30
 KEEP_WORK = 7 * 24 * 3600.0  #: seconds a working directory stays after its run
 
@@ -59,6 +63,8 @@ class Preparer:
         self._client = client
         self._work, self._outputs = root / "work", root / "outputs"
         self._code = CodeCache(root / "code")
+        schemes = read_schemes(os.environ.get("MUSTER_GIT_SCHEMES"))
+        self._repositories = RepositoryCache(root / "repositories", schemes=schemes)
         self._environments = EnvironmentCache(root / "environments")
         self._in_use: dict[AttemptKey, str] = {}  # attempt → environment it runs in, or is about to
 
@@ -84,15 +90,19 @@ class Preparer:
             folder.mkdir(parents=True, exist_ok=True)
         bin_dirs: tuple[Path, ...] = ()
         env: dict[str, str] = {"MUSTER_URL": self._client.url, "MUSTER_API_KEY": claim.token}
+        start = workdir
         if claim.run.snapshot is not None:
             await self._checkout(claim, claim.run.snapshot, workdir)
-            await _merge_inputs(claim, workdir)
-            made = await self._environments.prepare(workdir, python=_python(claim.bound_config), progress=say)
+        elif claim.run.git is not None:
+            start = await self._checkout_git(claim.run.git.to_domain(), workdir, say=say)
+        if claim.run.snapshot is not None or claim.run.git is not None:
+            await _merge_inputs(claim, start)
+            made = await self._environments.prepare(start, python=_python(claim.bound_config), progress=say)
             if made is not None:
                 bin_dirs = (made.bin,)
                 env["VIRTUAL_ENV"] = str(made.bin.parent)
                 self._in_use[claim.key] = made.key
-        return Place(epoch=claim.epoch, workdir=workdir, output_dir=output, path_prepend=bin_dirs, env=env)
+        return Place(epoch=claim.epoch, workdir=start, output_dir=output, path_prepend=bin_dirs, env=env)
 
     def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
         """Remove directories in which the run left nothing. Another attempt may use `outputs` already."""
@@ -115,6 +125,18 @@ class Preparer:
         in_use = await asyncio.to_thread(_environments_in_use, self._root / "environments")
         await self._environments.prune(ENVIRONMENT_CACHE, keep=in_use | set(self._in_use.values()))
         await self._code.prune(CODE_CACHE)
+        await self._repositories.prune(REPOSITORY_CACHE)
+
+    async def _checkout_git(self, source: GitSource, workdir: Path, *, say: Callable[[str], None]) -> Path:
+        """The folder to start in."""
+        await asyncio.to_thread(_clear, workdir)
+        await self._repositories.checkout(source, workdir, say=say)
+        start = workdir / (source.folder or "")
+        if not _is_folder_within(start, workdir):
+            raise CheckoutFailed(
+                f"The repository has no folder {source.folder!r}.", hint="Name it as seen from its root."
+            )
+        return start
 
     async def _checkout(self, claim: ClaimModel, snapshot_id: str, workdir: Path) -> None:
         entity = claim.run.entity
@@ -132,6 +154,20 @@ async def _merge_inputs(claim: ClaimModel, workdir: Path) -> None:
     files = names_from_data(claim.run.managed_files)
     if files:
         await asyncio.to_thread(merge_into_files, workdir, files, claim.run.config)
+
+
+def _is_folder_within(folder: Path, root: Path) -> bool:
+    """Also if it is a link: those of a repository may lead anywhere."""
+    return folder.is_dir() and folder.resolve().is_relative_to(root.resolve())
+
+
+def _clear(folder: Path) -> None:
+    """Empty it: an earlier try may have been cut short."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _names(folder: Path) -> list[str]:

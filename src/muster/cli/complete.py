@@ -25,6 +25,15 @@ def queue_names(incomplete: str) -> list[tuple[str, str]]:
     ]
 
 
+def job_names(incomplete: str) -> list[tuple[str, str]]:
+    found = _items("jobs", limit=100)
+    return [
+        (job["name"], f"v{job['version']}, {job['project']}")
+        for job in found
+        if job["name"].startswith(incomplete)
+    ]
+
+
 def _items(resource: str, **params: Any) -> list[dict[str, Any]]:
     # Not the client: importing it takes longer than a person waits for a Tab.
     import json

@@ -15,7 +15,7 @@ from muster.domain.resources import format_cpus, readable_bytes
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from muster.wire.runs import ExplanationModel, RunModel
+    from muster.wire.runs import ExplanationModel, GitModel, RunModel, TrainingModel
 
 EVIDENCE_LINES = 30
 
@@ -33,14 +33,17 @@ def show_run(run: RunModel, *, newest: int | None = None) -> None:
             ("group", run.group or ""),
             ("command", shlex.join(run.command)),
             ("image", run.image or ""),
-            ("code", run.snapshot[:12] if run.snapshot else ""),
-            ("shape", _shape(run)),
+            ("code", run.snapshot[:12] if run.snapshot else repository(run.git)),
+            ("job", f"{run.job.name}:v{run.job.version}" if run.job else ""),
+            ("rerun of", run.rerun_of or ""),
+            ("changed", _changes(run)),
+            ("shape", shape_of(run.training)),
             ("asks for", _resources(run)),
-            ("values", _pairs(run.values)),
-            ("overrides", _pairs(run.overrides)),
-            ("config", _pairs(run.config)),
+            ("values", pairs_of(run.values)),
+            ("overrides", pairs_of(run.overrides)),
+            ("config", pairs_of(run.config)),
             ("merged into", ", ".join(run.managed_files)),
-            ("env", _pairs(run.env)),
+            ("env", pairs_of(run.env)),
             ("priority", run.priority.value if run.priority.value != "medium" else ""),
             ("attempt", str(run.attempt) if run.attempt > 1 else ""),
             ("created", _when(run.created_at)),
@@ -79,6 +82,29 @@ def _queue(run: RunModel, newest: int | None) -> str:
     return f"{run.queue} (version {run.queue_version}{newer})"
 
 
+def repository(git: GitModel | None) -> str:
+    """`https://host/code.git, folder x, main (0a1b2c3d4e5f)`"""
+    if git is None:
+        return ""
+    at = git.commit[:12] if git.commit else ""
+    ref = git.ref or "the default branch"
+    folder = f", folder {git.folder}" if git.folder else ""
+    return visible(f"{git.url}{folder}, {ref}{f' ({at})' if at and at != ref[:12] else ''}")
+
+
+def _changes(run: RunModel) -> str:
+    """What is not as in its job, or in the run it was launched from."""
+    return visible(
+        "\n".join(f"{item.what}: {_value(item.before)} → {_value(item.after)}" for item in run.overridden)
+    )
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return shlex.join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
 def _standing(run: RunModel) -> Text:
     text = state(run.state)
     length = took(run.started_at, run.ended_at)
@@ -87,13 +113,13 @@ def _standing(run: RunModel) -> Text:
     return text
 
 
-def _shape(run: RunModel) -> str:
-    if run.training is None:
+def shape_of(training: TrainingModel | None) -> str:
+    if training is None:
         return ""
-    procs = run.training.procs_per_node
+    procs = training.procs_per_node
     each = "one process a GPU" if procs == "gpu" else "1 process" if procs == 1 else f"{procs} processes"
-    restarts = f", {count(run.training.max_restarts, 'restart')}" if run.training.max_restarts else ""
-    return f"{count(run.nodes, 'node')}, {each} each, launcher {run.training.launcher}{restarts}"
+    restarts = f", {count(training.max_restarts, 'restart')}" if training.max_restarts else ""
+    return f"{count(training.nodes, 'node')}, {each} each, launcher {training.launcher}{restarts}"
 
 
 def _resources(run: RunModel) -> str:
@@ -109,7 +135,7 @@ def _resources(run: RunModel) -> str:
     return ", ".join(parts)
 
 
-def _pairs(values: Mapping[str, Any]) -> str:
+def pairs_of(values: Mapping[str, Any]) -> str:
     return visible(" ".join(f"{name}={value}" for name, value in values.items()))
 
 

@@ -58,12 +58,25 @@ def launch(
     job: Annotated[
         str | None,
         typer.Option(
-            "--job", "-j", metavar="NAME[:ALIAS]", help="Recorded job (not yet).", rich_help_panel=WHAT
+            "--job",
+            "-j",
+            metavar="NAME[:ALIAS]",
+            help="Recorded job; words behind -- replace its arguments.",
+            rich_help_panel=WHAT,
         ),
+    ] = None,
+    entrypoint: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="In place of the job's.", rich_help_panel=WHAT)
     ] = None,
     uri: Annotated[
         str | None,
-        typer.Option("--uri", "-u", metavar="GIT", help="Git repository (not yet).", rich_help_panel=WHAT),
+        typer.Option("--uri", "-u", metavar="GIT", help="Git repository of code.", rich_help_panel=WHAT),
+    ] = None,
+    ref: Annotated[
+        str | None, typer.Option(metavar="REF", help="Branch, tag or commit of it.", rich_help_panel=WHAT)
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Where in it to start.", rich_help_panel=WHAT)
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the run.", rich_help_panel=WHAT)
@@ -171,12 +184,22 @@ def launch(
     muster launch -f -- nvidia-smi                  a bare command, followed
     muster launch . --nodes 2 --procs-per-node gpu --gpus 4 -- train.py
     muster launch . --grid lr=0.1,0.01 --grid seed=1..4 -- train.py     eight runs
+    muster launch -u https://host/team/code.git --ref main -- train.py
+    muster launch -j job-team_code:latest --config lr=0.01 -- --epochs 5
     """
     if extra:
         raise BadUsage(f"{extra[0]!r} stands where no word is expected.", hint=_BEHIND)
     order = Order.read(
         command=ctx.meta["command"],
-        source=Source(path=Path(path) if path is not None else None, image=image, job=job, git=uri),
+        source=Source(
+            path=Path(path) if path is not None else None,
+            image=image,
+            job=job,
+            entrypoint=entrypoint,
+            git=uri,
+            ref=ref,
+            git_folder=folder,
+        ),
         shape=Shape(
             nodes=nodes,
             procs_per_node=procs_per_node,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.complete import queue_names, run_words
+from muster.cli.complete import job_names, queue_names, run_words
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -28,6 +28,13 @@ SomeRuns = Annotated[
 ]
 Group = Annotated[
     str | None, typer.Option("--group", metavar="ID", help="All runs of this group (of a grid).")
+]
+OneJob = Annotated[
+    str, typer.Argument(metavar="JOB", help="[PROJECT/]NAME of the job.", autocompletion=job_names)
+]
+Project = Annotated[
+    str | None,
+    typer.Option("--project", "-p", metavar="PROJECT", help="Default: MUSTER_PROJECT, else `default`."),
 ]
 OneQueue = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=queue_names)

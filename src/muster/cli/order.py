@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,9 +13,11 @@ from muster.cli.usage import BadUsage, as_usage
 from muster.cli.values import changes, inputs, pairs, scalar
 from muster.client.jobfile import JobFile, read_jobfile
 from muster.domain.errors import nearest
+from muster.domain.git import checked
 from muster.domain.grid import Grid
 from muster.domain.inputs import InputDeclaration, merged
 from muster.domain.run import Priority
+from muster.domain.source import GitSource
 from muster.domain.training import Launcher, Training
 
 if TYPE_CHECKING:
@@ -26,12 +29,31 @@ _EXAMPLE = "muster launch . -- train.py --epochs 3"
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What runs: code, an image, or what later versions will know."""
+    """What runs: code, an image, a recorded job."""
 
     path: Path | None = None
     image: str | None = None
     job: str | None = None
     git: str | None = None
+    ref: str | None = None
+    git_folder: str | None = None
+    entrypoint: str | None = None  #: in place of the job's
+
+    def git_source(self) -> GitSource | None:
+        if self.git is None:
+            return None
+        with as_usage():
+            return checked(GitSource(url=self.git, ref=self.ref, folder=self.git_folder))
+
+    def entrypoint_words(self) -> tuple[str, ...] | None:
+        if self.entrypoint is None:
+            return None
+        try:
+            return tuple(shlex.split(self.entrypoint))
+        except ValueError as error:
+            raise BadUsage(
+                f"--entrypoint {self.entrypoint}: {error}.", hint="Quote it as a shell."
+            ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +66,7 @@ class Shape:
     max_restarts: int | None = None
     rdzv_timeout: int | None = None
 
-    def training(self) -> Training | None:
+    def given(self) -> Mapping[str, Any] | None:
         """None if none of the options was given: then it is a plain command."""
         given: dict[str, Any] = {name: value for name, value in asdict(self).items() if value is not None}
         if not given:
@@ -55,7 +77,8 @@ class Shape:
                 raise BadUsage(f"--procs-per-node {text}: this is neither a number nor `gpu`.")
             given["procs_per_node"] = int(text)
         with as_usage():
-            return Training(**given)
+            Training(**given)
+        return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +86,11 @@ class Order:
     command: tuple[str, ...]
     folder: Path | None
     image: str | None
-    training: Training | None
+    git: GitSource | None
+    job: str | None
+    entrypoint: tuple[str, ...] | None
+    arguments: tuple[str, ...] | None
+    training: Mapping[str, Any] | None
     queue: str
     project: str | None
     entity: str | None
@@ -74,6 +101,7 @@ class Order:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    source_name: str | None = None  #: what the folder's muster.yaml calls its job
     declared: InputDeclaration | None = None  #: what the folder's muster.yaml says about inputs
     grid: Grid | None = None
 
@@ -98,17 +126,25 @@ class Order:
         folder = _folder(source.path) if source.path is not None else None
         with as_usage():
             jobfile = read_jobfile(folder) if folder is not None else JobFile()
-        words = _command(jobfile.command(command or ()), folder, image=source.image)
+        words: tuple[str, ...] = ()
+        if source.job is None:
+            elsewhere = source.image is not None or source.git is not None
+            words = _command(jobfile.command(command or ()), folder, image=source.image, elsewhere=elsewhere)
         return cls(
             command=words,
             folder=folder,
             image=source.image,
-            training=shape.training(),
-            values=_values(values, short),
+            git=source.git_source(),
+            job=source.job,
+            entrypoint=source.entrypoint_words(),
+            arguments=tuple(command) if source.job is not None and command is not None else None,
+            training=shape.given(),
+            values=variables(values, short),
             overrides=changes(overrides),
             config=_config(config, config_file),
             env=pairs("--env", env, example="NAME=value"),
             declared=jobfile.inputs,
+            source_name=jobfile.name,
             grid=_grid(grid),
             **where,
         )
@@ -117,7 +153,7 @@ class Order:
         return replace(self, config=config)
 
     def request(self, settings: ClientSettings) -> LaunchRequest:
-        from muster.wire.runs import LaunchRequest, RetryModel, TrainingModel
+        from muster.wire.runs import GitModel, LaunchRequest, RetryModel, TrainingModel
 
         return LaunchRequest(
             queue=self.queue,
@@ -128,26 +164,35 @@ class Order:
             env=dict(self.env),
             config=dict(self.config),
             values=dict(self.values),
-            training=TrainingModel.of(self.training) if self.training else None,
+            training=TrainingModel(**self.training) if self.training else None,
             retry=RetryModel() if self.retry is None else RetryModel(max=self.retry),
             priority=self.priority,
             image=self.image,
             inputs=self.declared.to_data() if self.declared else None,
             overrides=dict(self.overrides),
+            git=GitModel.of(self.git) if self.git else None,
+            source_name=self.source_name,
+            job=self.job,
+            entrypoint=list(self.entrypoint) if self.entrypoint is not None else None,
+            arguments=list(self.arguments) if self.arguments is not None else None,
         )
 
 
 def _check_supported(source: Source) -> None:
+    for option, value in (("-j", source.job), ("-u", source.git)):
+        if source.path is not None and value is not None:
+            told = f"{option} and the folder {str(source.path)!r} name different code."
+            raise BadUsage(told, hint="Give one of them.")
+    for option, value in (("--ref", source.ref), ("--folder", source.git_folder)):
+        if value is not None and source.git is None:
+            raise BadUsage(f"{option} is about a repository, and none is given.", hint="Give it with -u GIT.")
+    if source.entrypoint is not None and source.job is None:
+        hint = f"Put it behind `--`: {_EXAMPLE}"
+        raise BadUsage("--entrypoint replaces that of a job, and none is given.", hint=hint)
     sources = {"-d": source.image, "-j": source.job, "-u": source.git}
     given = [option for option, value in sources.items() if value is not None]
     if len(given) > 1:
         raise BadUsage(f"{' and '.join(given)} name different things to run.", hint="Give one of them.")
-    for is_given, what, instead in (
-        (source.job is not None, "launch a recorded job", f"Launch its folder or command: {_EXAMPLE}"),
-        (source.git is not None, "launch from a git address", f"Clone it and launch the folder: {_EXAMPLE}"),
-    ):
-        if is_given:
-            raise BadUsage(f"This version of Muster cannot {what} yet.", hint=instead)
 
 
 def _folder(path: Path) -> Path:
@@ -159,7 +204,10 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _command(words: Sequence[str] | None, folder: Path | None, *, image: str | None) -> tuple[str, ...]:
+def _command(
+    words: Sequence[str] | None, folder: Path | None, *, image: str | None, elsewhere: bool
+) -> tuple[str, ...]:
+    """`elsewhere`: a script that is here by chance is not the one that is meant."""
     if not words and image is not None:
         return ()  # an image has a command of its own
     if not words or not words[0].strip():
@@ -170,7 +218,7 @@ def _command(words: Sequence[str] | None, folder: Path | None, *, image: str | N
     if script.endswith(".py") and not script.startswith("/"):
         if folder is not None:
             _check_script(folder, script)
-        elif image is None and Path(script).is_file():
+        elif not elsewhere and Path(script).is_file():
             raise BadUsage(
                 f"{script!r} is here, but no folder is launched with it.",
                 hint=f"Take this folder along: muster launch . -- {script} …",
@@ -199,7 +247,8 @@ def _check_script(folder: Path, script: str) -> None:
     raise BadUsage(f"There is no {script!r} in the folder {str(folder)!r}.", hint=hint)
 
 
-def _values(given: Sequence[str], short: Mapping[str, object]) -> dict[str, Any]:
+def variables(given: Sequence[str], short: Mapping[str, object]) -> dict[str, Any]:
+    """Of the queue: those of `--set`, and those with an option of their own."""
     values: dict[str, Any] = pairs("--set", given, example="gpus=2")
     for name, value in short.items():
         if value is None:

@@ -24,6 +24,7 @@ GROUPS: dict[str, str] = {
     "key": "Make, list and revoke API keys; add users.",
     "entity": "Teams: create them, see and change who is in them.",
     "queue": "Queues: create, look at, change, pause.",
+    "job": "Jobs: recorded recipes in versions, to launch again.",
     "run": "Runs: list, look at, follow, explain, stop.",
     "migrate": "Move an installation to another database.",
     "backup": "Back up a server on this machine to one file.",

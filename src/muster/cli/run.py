@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.compare import compare, runs_meant
-from muster.cli.complete import queue_names
+from muster.cli.complete import job_names, queue_names
 from muster.cli.main import FAILED
 from muster.cli.options import Entity, Group, Json, ManyRuns, OneRun, SomeRuns, Yes
 from muster.cli.output import (
@@ -22,6 +22,7 @@ from muster.cli.output import (
     show_table,
 )
 from muster.cli.pick import pick_run, pick_runs
+from muster.cli.rerun import RerunCommand, rerun
 from muster.cli.table import Cell, column
 from muster.cli.usage import BadUsage
 from muster.cli.words import ago, count, state, took
@@ -66,6 +67,10 @@ def list_runs(
     ] = None,
     entity: Entity = None,
     author: Annotated[str | None, typer.Option(metavar="USER", help="Launched by this user.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", "-j", metavar="NAME[:ALIAS]", help="Of this job.", autocompletion=job_names),
+    ] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Launched by you.")] = False,
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="In the name, or at the start of the id.")
@@ -88,6 +93,7 @@ def list_runs(
                 project=project,
                 queue=queue,
                 author=who,
+                job=_in_project(job, client.settings.project),
                 state=states,
                 text=text,
                 group=group,
@@ -106,6 +112,11 @@ def list_runs(
         hint(f"These are the newest {len(found)}; --all shows all of them.")
 
 
+def _in_project(job: str | None, project: str | None) -> str | None:
+    """The job as it is meant where a project is set."""
+    return f"{project}/{job}" if job and project and "/" not in job else job
+
+
 def _row(run: RunModel) -> tuple[Cell, ...]:
     return (
         run.id,
@@ -117,6 +128,9 @@ def _row(run: RunModel) -> tuple[Cell, ...]:
         ago(run.created_at),
         took(run.started_at, run.ended_at),
     )
+
+
+app.command("rerun", cls=RerunCommand)(rerun)
 
 
 @app.command("show")

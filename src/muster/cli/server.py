@@ -109,10 +109,15 @@ def init(
 
 
 def _open(data_dir: Path | None, database: str | None) -> tuple[DataDir, Context]:
+    from muster.domain.git import read_schemes
     from muster.server.context import Context, Settings
     from muster.server.setup import DataDir
     from muster.store.database import sqlite_url
 
     place = DataDir(path=(data_dir or default_data_dir(os.environ)).expanduser().absolute())
-    settings = Settings(database_url=database or sqlite_url(place.database), data_dir=place.path)
+    settings = Settings(
+        database_url=database or sqlite_url(place.database),
+        data_dir=place.path,
+        git_schemes=read_schemes(os.environ.get("MUSTER_GIT_SCHEMES")),
+    )
     return place, Context.open(settings)

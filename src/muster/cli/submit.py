@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
 from rich.text import Text
 
@@ -17,10 +20,15 @@ from muster.cli.output import hint, say, show, show_json
 from muster.cli.usage import as_usage
 from muster.cli.words import state
 from muster.client.api import AsyncClient
-from muster.client.upload import Progress, upload_code
+from muster.client.git import pinned
+from muster.client.upload import Progress, source_name, upload_code
 from muster.domain.errors import BadCommand
 from muster.domain.run import RunState
-from muster.wire.runs import LaunchRequest, RunModel
+from muster.wire.jobs import JobRequest
+from muster.wire.runs import GitModel, LaunchRequest, RunModel
+
+R = TypeVar("R", LaunchRequest, JobRequest)
+Begin = Callable[[AsyncClient], Awaitable[RunModel]]  #: what makes the run
 
 
 async def preview(order: Order, *, json: bool) -> None:
@@ -36,8 +44,13 @@ async def preview(order: Order, *, json: bool) -> None:
 
 async def launch(order: Order, *, json: bool) -> None:
     """Launch, and say where it can be found."""
+    await start(partial(_launch, order=order), json=json)
+
+
+async def start(begin: Begin, *, json: bool) -> None:
+    """Make a run, and say where it can be found."""
     async with AsyncClient() as client:
-        run = await _launch(client, order)
+        run = await begin(client)
     if json:
         show_json(run)
         return
@@ -47,9 +60,14 @@ async def launch(order: Order, *, json: bool) -> None:
 
 def launch_and_follow(order: Order, *, json: bool) -> int:
     """Launch, and stay with the run; the exit status is its verdict."""
+    return start_and_follow(partial(_launch, order=order), json=json)
+
+
+def start_and_follow(begin: Begin, *, json: bool) -> int:
+    """Make a run, and stay with it; the exit status is its verdict."""
     launched: list[RunModel] = []
     try:
-        ended = asyncio.run(_launch_and_follow(order, launched, output=not json))
+        ended = asyncio.run(_start_and_follow(begin, launched, output=not json))
     except KeyboardInterrupt:
         for run in launched:
             say(f"\nNot following any more. {run.name} goes on.")
@@ -61,9 +79,9 @@ def launch_and_follow(order: Order, *, json: bool) -> int:
     return DONE if ended.state is RunState.SUCCEEDED else FAILED
 
 
-async def _launch_and_follow(order: Order, launched: list[RunModel], *, output: bool) -> RunModel:
+async def _start_and_follow(begin: Begin, launched: list[RunModel], *, output: bool) -> RunModel:
     async with AsyncClient() as client:
-        run = await _launch(client, order)
+        run = await begin(client)
         launched.append(run)
         say(Text(run.name, style="bold"), f"  {run.id}  on {run.queue}")
         return await follow(client, run, output=output)
@@ -75,20 +93,25 @@ async def _launch(client: AsyncClient, order: Order) -> RunModel:
 
 async def prepared(client: AsyncClient, order: Order) -> LaunchRequest:
     """The request, with the code it needs on the server."""
-    request = order.request(client.settings)
-    return request if order.folder is None else await _with_code(client, request, order)
+    return await with_source(client, order.request(client.settings), order.folder)
 
 
-async def _with_code(client: AsyncClient, request: LaunchRequest, order: Order) -> LaunchRequest:
-    if order.folder is None:
+async def with_source(client: AsyncClient, request: R, folder: Path | None) -> R:
+    """The request with its folder uploaded, or with the commit of its repository."""
+    if request.git is not None:
+        source = await pinned(request.git.to_domain())
+        if source.commit is None:
+            say("Note: ", "the commit could not be looked up from here; the agent does it.")
+        request = request.model_copy(update={"git": GitModel.of(source)})
+    if folder is None:
         return request
     with _progress() as progress, as_usage(kind=BadCommand):
         snapshot, code = await upload_code(
-            client, order.folder, command=request.command, entity=request.entity, progress=progress
+            client, folder, command=request.command, entity=request.entity, progress=progress
         )
     for note in code.notes:
         say("Note: ", note)
-    return request.model_copy(update={"snapshot": snapshot.id})
+    return request.model_copy(update={"snapshot": snapshot.id, "source_name": source_name(folder)})
 
 
 @contextmanager

@@ -33,6 +33,7 @@ def up(
     """
     from muster.cli.companion import AgentProcess
     from muster.cli.usage import BadUsage
+    from muster.domain.git import read_schemes
     from muster.logging import configure_logging
     from muster.server.context import Context, Settings
     from muster.server.guard import is_loopback
@@ -52,7 +53,13 @@ def up(
     url = f"http://{f'[{host}]' if ':' in host else host}:{chosen_port}"
     held = place.lock()
     context = Context.open(
-        Settings(database_url=sqlite_url(place.database), data_dir=place.path, host=host, port=chosen_port)
+        Settings(
+            database_url=sqlite_url(place.database),
+            data_dir=place.path,
+            host=host,
+            port=chosen_port,
+            git_schemes=read_schemes(os.environ.get("MUSTER_GIT_SCHEMES")),
+        )
     )
     prepare(context)
     context.settings = ensure_local_user(context, place)

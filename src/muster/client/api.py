@@ -30,6 +30,7 @@ from muster.wire.accounts import (
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
 from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
+from muster.wire.jobs import AliasRequest, JobEdit, JobModel, JobRequest, JobVersionModel
 from muster.wire.queues import (
     DiffModel,
     LimitModel,
@@ -51,6 +52,7 @@ from muster.wire.runs import (
     ManifestModel,
     PreviewModel,
     ReplicaModel,
+    RerunRequest,
     RunModel,
     UsageSeries,
 )
@@ -108,6 +110,13 @@ class AsyncClient:
         """What would be started, without starting it."""
         return await self._post("/launches/preview", request, PreviewModel)
 
+    async def rerun_run(
+        self, run_id: str, request: RerunRequest | None = None, *, idempotency_key: str | None = None
+    ) -> RunModel:
+        """Launch a run again, as it was or with some of it replaced."""
+        path = f"/runs/{_part(run_id)}/rerun"
+        return await self._once(path, request or RerunRequest(), RunModel, idempotency_key)
+
     # groups
 
     async def get_group(self, group_id: str, *, newer_than: int | None = None, wait: float = 0) -> GroupModel:
@@ -131,6 +140,7 @@ class AsyncClient:
         project: str | None = None,
         queue: str | None = None,
         author: str | None = None,
+        job: str | None = None,
         state: Sequence[RunState] | None = None,
         text: str | None = None,
         group: str | None = None,
@@ -143,6 +153,7 @@ class AsyncClient:
             "project": project,
             "queue": queue,
             "author": author,
+            "job": job,
             "state": [RunState(item).value for item in state] if state else None,
             "text": text,
             "group": group,
@@ -288,6 +299,90 @@ class AsyncClient:
         """Make a new version of a queue that says what an old one said."""
         path, request = f"/queues/{_part(name)}/rollback", RollbackRequest(version=version)
         return await self._post(path, request, QueueModel, params={"entity": entity})
+
+    # jobs
+
+    async def list_jobs(
+        self,
+        *,
+        entity: str | None = None,
+        project: str | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[JobModel]:
+        """Jobs, by entity, project and name."""
+        params = {"entity": entity, "project": project, "text": text, "limit": limit, "cursor": cursor}
+        return await self._get("/jobs", Page[JobModel], **params)
+
+    async def create_job(self, request: JobRequest) -> JobVersionModel:
+        """File a version of a job without launching it."""
+        return await self._post("/jobs", request, JobVersionModel)
+
+    async def get_job(self, name: str, *, entity: str | None = None, project: str | None = None) -> JobModel:
+        """One job."""
+        return await self._get(f"/jobs/{_part(name)}", JobModel, entity=entity, project=project)
+
+    async def list_job_versions(
+        self,
+        name: str,
+        *,
+        entity: str | None = None,
+        project: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[JobVersionModel]:
+        """The versions of a job, newest first."""
+        params = {"entity": entity, "project": project, "limit": limit, "cursor": cursor}
+        return await self._get(f"/jobs/{_part(name)}/versions", Page[JobVersionModel], **params)
+
+    async def get_job_version(
+        self, name: str, version: str = "latest", *, entity: str | None = None, project: str | None = None
+    ) -> JobVersionModel:
+        """One version: `v3`, `latest` or another alias."""
+        path = f"/jobs/{_part(name)}/versions/{_part(version)}"
+        return await self._get(path, JobVersionModel, entity=entity, project=project)
+
+    async def rename_job(
+        self, name: str, new_name: str, *, entity: str | None = None, project: str | None = None
+    ) -> JobModel:
+        """Call a job otherwise."""
+        params = {"entity": entity, "project": project}
+        body = _body(JobEdit(name=new_name))
+        response = await self._transport.send("PATCH", f"/jobs/{_part(name)}", json_body=body, params=params)
+        return JobModel.model_validate_json(response.content)
+
+    async def delete_job(self, name: str, *, entity: str | None = None, project: str | None = None) -> None:
+        """Delete a job. Its runs stay."""
+        params = {"entity": entity, "project": project}
+        await self._transport.send("DELETE", f"/jobs/{_part(name)}", params=params)
+
+    async def set_job_alias(
+        self,
+        name: str,
+        alias: str,
+        version: str = "latest",
+        *,
+        entity: str | None = None,
+        project: str | None = None,
+    ) -> JobModel:
+        """Let an alias stand for a version."""
+        response = await self._transport.send(
+            "PUT",
+            f"/jobs/{_part(name)}/aliases/{_part(alias)}",
+            json_body=_body(AliasRequest(version=version)),
+            params={"entity": entity, "project": project},
+        )
+        return JobModel.model_validate_json(response.content)
+
+    async def remove_job_alias(
+        self, name: str, alias: str, *, entity: str | None = None, project: str | None = None
+    ) -> JobModel:
+        """Let an alias stand for nothing any more."""
+        params = {"entity": entity, "project": project}
+        path = f"/jobs/{_part(name)}/aliases/{_part(alias)}"
+        response = await self._transport.send("DELETE", path, params=params)
+        return JobModel.model_validate_json(response.content)
 
     # code
 
@@ -480,7 +575,9 @@ class AsyncClient:
 
 
 def _body(model: BaseModel) -> bytes:
-    return model.model_dump_json().encode()
+    # Of a launch, what nobody said is not sent: where it begins from a job or a run, that stays as it was.
+    is_launch = isinstance(model, LaunchRequest | LaunchBatch | RerunRequest)
+    return model.model_dump_json(exclude_unset=is_launch).encode()
 
 
 def _part(text: str) -> str:

@@ -12,14 +12,24 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from muster.client.api import AsyncClient
+from muster.client.git import pinned
 from muster.client.jobfile import JobFile, read_jobfile
 from muster.client.settings import ClientSettings, load
 from muster.client.sync import Client
-from muster.client.upload import Progress, upload_code
-from muster.domain.errors import BadCommand, BadInput
+from muster.client.upload import Progress, source_name, upload_code
+from muster.domain.errors import BadCommand
 from muster.domain.run import Priority, RunState
 from muster.domain.training import Training
-from muster.wire.runs import EventModel, ExplanationModel, LaunchRequest, LogChunk, RunModel, TrainingModel
+from muster.wire.runs import (
+    EventModel,
+    ExplanationModel,
+    GitModel,
+    LaunchRequest,
+    LogChunk,
+    RerunRequest,
+    RunModel,
+    TrainingModel,
+)
 
 _clients: dict[ClientSettings, Client] = {}
 _HOLD = 20.0  #: seconds one request waits for news of a run
@@ -87,6 +97,10 @@ class AsyncRun:
         """Ask it to stop."""
         self.model = await self._client.stop_run(self.id)
 
+    async def rerun(self, changes: RerunRequest | None = None) -> AsyncRun:
+        """Launch it again, as it was but for the changes."""
+        return AsyncRun(self._client, await self._client.rerun_run(self.id, changes))
+
     async def _whole(self, rank: int, attempt: int) -> AsyncIterator[LogChunk]:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across two answers
         offset = 0
@@ -142,6 +156,33 @@ class Run:
         """Ask it to stop."""
         self._client.wait(self._run.stop())
 
+    def rerun(
+        self,
+        *,
+        command: str | Sequence[str] | None = None,
+        queue: str | None = None,
+        name: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        training: Training | Mapping[str, Any] | None = None,
+        priority: Priority | str | None = None,
+        env: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Launch it again. `command` replaces the arguments; what is not given stays as it was."""
+        changes = RerunRequest(
+            queue=queue,
+            name=name,
+            arguments=_words(command, JobFile(), required=True) if command is not None else None,
+            values=dict(values or {}),
+            config=dict(config or {}),
+            training=_training(training),
+            priority=Priority(priority) if priority else None,
+            env=dict(env or {}),
+            overrides=dict(overrides or {}),
+        )
+        return Run(self._client, self._client.rerun_run(self.id, changes))
+
 
 class LineAssembler:
     """Pieces of several streams become whole lines, each stream's in order."""
@@ -175,7 +216,7 @@ def launch(
     command: str | Sequence[str] | None = None,
     image: str | None = None,
     job: str | None = None,
-    git: str | None = None,
+    git: str | Mapping[str, str] | None = None,
     queue: str = "local",
     project: str | None = None,
     entity: str | None = None,
@@ -189,7 +230,11 @@ def launch(
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Launch `command`, with the code in folder `path` if one is given."""
+    """Launch `command`, with the code in folder `path` or of a repository, in an image, or as a `job` has it.
+
+    `git` is an address, or `{"url": …, "ref": …, "folder": …}`. With a `job`, `command` replaces its
+    arguments, `config` is merged over the recorded one, and what is not given stays.
+    """
     owner = client or default_client()
     folder = Path(path) if path is not None else None
     request = request_for(
@@ -219,7 +264,7 @@ class Asked(TypedDict, total=False):
     command: str | Sequence[str] | None
     image: str | None
     job: str | None
-    git: str | None
+    git: str | Mapping[str, str] | None
     queue: str
     project: str | None
     entity: str | None
@@ -234,17 +279,17 @@ class Asked(TypedDict, total=False):
 
 def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[Asked]) -> LaunchRequest:
     """The request, but for the code; what the folder's `muster.yaml` says is in it."""
-    for key, what in (("job", "a recorded job"), ("git", "a git reference")):
-        if asked.get(key) is not None:
-            raise BadInput(
-                f"This version of Muster cannot launch {what} yet.", hint="Launch a folder or a command."
-            )
     jobfile = read_jobfile(folder) if folder is not None else JobFile()
     priority = asked.get("priority")
-    image = asked.get("image")
+    image, job = asked.get("image"), asked.get("job")
+    words = _words(asked.get("command"), jobfile, required=image is None and job is None)
     return LaunchRequest(
         queue=asked.get("queue", "local"),
-        command=_words(asked.get("command"), jobfile, image=image),
+        command=[] if job is not None else words,
+        arguments=words or None if job is not None else None,
+        job=job,
+        git=_git(asked.get("git")),
+        source_name=jobfile.name,
         entity=asked.get("entity") or settings.entity,
         project=asked.get("project") or settings.project,
         name=asked.get("name"),
@@ -268,13 +313,18 @@ async def _launch(
 async def with_code(
     client: AsyncClient, request: LaunchRequest, folder: Path | None, progress: Progress | None
 ) -> LaunchRequest:
-    """The request with `folder` uploaded as its code."""
+    """The request with `folder` uploaded as its code, or with the commit of its repository."""
+    if request.git is not None:
+        source = await pinned(request.git.to_domain())
+        request = request.model_copy(update={"git": GitModel.of(source)})
     if folder is None:
         return request
     snapshot, _ = await upload_code(
         client, folder, command=request.command, entity=request.entity, progress=progress
     )
-    return request.model_copy(update={"snapshot": snapshot.id})
+    return request.model_copy(
+        update={"snapshot": snapshot.id, "source_name": request.source_name or source_name(folder)}
+    )
 
 
 def default_client() -> Client:
@@ -286,12 +336,18 @@ def default_client() -> Client:
     return _clients[settings]
 
 
-def _words(command: str | Sequence[str] | None, jobfile: JobFile, *, image: str | None) -> list[str]:
+def _words(command: str | Sequence[str] | None, jobfile: JobFile, *, required: bool) -> list[str]:
     given = shlex.split(command) if isinstance(command, str) else [str(word) for word in command or ()]
     words = jobfile.command(given)
-    if not words and image is None:
+    if not words and required:
         raise BadCommand("There is no command to run.", hint='Give one: command="train.py --epochs 3".')
     return words
+
+
+def _git(given: str | Mapping[str, str] | None) -> GitModel | None:
+    if given is None or isinstance(given, str):
+        return GitModel(url=given) if given is not None else None
+    return GitModel(**given)
 
 
 def _training(training: Training | Mapping[str, Any] | None) -> TrainingModel | None:

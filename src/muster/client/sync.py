@@ -25,6 +25,7 @@ from muster.wire.accounts import (
 from muster.wire.base import Page
 from muster.wire.code import SnapshotContent, SnapshotModel, SnapshotRequest
 from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
+from muster.wire.jobs import JobModel, JobRequest, JobVersionModel
 from muster.wire.queues import (
     DiffModel,
     LimitModel,
@@ -44,6 +45,7 @@ from muster.wire.runs import (
     ManifestModel,
     PreviewModel,
     ReplicaModel,
+    RerunRequest,
     RunModel,
     UsageSeries,
 )
@@ -157,6 +159,12 @@ class Client:
         """What would be started, without starting it."""
         return self.wait(self._async.preview_launch(request))
 
+    def rerun_run(
+        self, run_id: str, request: RerunRequest | None = None, *, idempotency_key: str | None = None
+    ) -> RunModel:
+        """Launch a run again, as it was or with some of it replaced."""
+        return self.wait(self._async.rerun_run(run_id, request, idempotency_key=idempotency_key))
+
     def list_runs(
         self,
         *,
@@ -164,6 +172,7 @@ class Client:
         project: str | None = None,
         queue: str | None = None,
         author: str | None = None,
+        job: str | None = None,
         state: Sequence[RunState] | None = None,
         text: str | None = None,
         group: str | None = None,
@@ -177,6 +186,7 @@ class Client:
                 project=project,
                 queue=queue,
                 author=author,
+                job=job,
                 state=state,
                 text=text,
                 group=group,
@@ -300,6 +310,76 @@ class Client:
     def roll_back_queue(self, name: str, version: int, *, entity: str | None = None) -> QueueModel:
         """Make a new version of a queue that says what an old one said."""
         return self.wait(self._async.roll_back_queue(name, version, entity=entity))
+
+    def list_jobs(
+        self,
+        *,
+        entity: str | None = None,
+        project: str | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[JobModel]:
+        """Jobs, by entity, project and name."""
+        return self.wait(
+            self._async.list_jobs(entity=entity, project=project, text=text, limit=limit, cursor=cursor)
+        )
+
+    def create_job(self, request: JobRequest) -> JobVersionModel:
+        """File a version of a job without launching it."""
+        return self.wait(self._async.create_job(request))
+
+    def get_job(self, name: str, *, entity: str | None = None, project: str | None = None) -> JobModel:
+        """One job."""
+        return self.wait(self._async.get_job(name, entity=entity, project=project))
+
+    def list_job_versions(
+        self,
+        name: str,
+        *,
+        entity: str | None = None,
+        project: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[JobVersionModel]:
+        """The versions of a job, newest first."""
+        return self.wait(
+            self._async.list_job_versions(name, entity=entity, project=project, limit=limit, cursor=cursor)
+        )
+
+    def get_job_version(
+        self, name: str, version: str = "latest", *, entity: str | None = None, project: str | None = None
+    ) -> JobVersionModel:
+        """One version: `v3`, `latest` or another alias."""
+        return self.wait(self._async.get_job_version(name, version, entity=entity, project=project))
+
+    def rename_job(
+        self, name: str, new_name: str, *, entity: str | None = None, project: str | None = None
+    ) -> JobModel:
+        """Call a job otherwise."""
+        return self.wait(self._async.rename_job(name, new_name, entity=entity, project=project))
+
+    def delete_job(self, name: str, *, entity: str | None = None, project: str | None = None) -> None:
+        """Delete a job. Its runs stay."""
+        self.wait(self._async.delete_job(name, entity=entity, project=project))
+
+    def set_job_alias(
+        self,
+        name: str,
+        alias: str,
+        version: str = "latest",
+        *,
+        entity: str | None = None,
+        project: str | None = None,
+    ) -> JobModel:
+        """Let an alias stand for a version."""
+        return self.wait(self._async.set_job_alias(name, alias, version, entity=entity, project=project))
+
+    def remove_job_alias(
+        self, name: str, alias: str, *, entity: str | None = None, project: str | None = None
+    ) -> JobModel:
+        """Let an alias stand for nothing any more."""
+        return self.wait(self._async.remove_job_alias(name, alias, entity=entity, project=project))
 
     def create_snapshot(self, request: SnapshotRequest) -> SnapshotModel:
         """Announce code. The answer names the files the server does not have yet."""

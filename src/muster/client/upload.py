@@ -10,6 +10,7 @@ from muster.client.api import AsyncClient
 from muster.client.code import CollectedCode, collect, pack
 from muster.domain.errors import BadCommand, nearest
 from muster.wire.code import SnapshotModel, SnapshotRequest
+from muster.wire.runs import MAX_SOURCE_NAME
 
 Progress = Callable[[str, int, int], None]  #: what, done bytes, all bytes
 
@@ -37,6 +38,11 @@ async def upload_code(
     total = sum(code.snapshot.blobs[sha256] for sha256, _ in wanted)
     frames = _counted(pack(wanted), total, say("Uploading code"))
     return await client.upload_blobs(announced.id, frames, entity=announced.entity), code
+
+
+def source_name(folder: Path) -> str | None:
+    """What the folder is called: its job is called after it."""
+    return folder.resolve().name[:MAX_SOURCE_NAME] or None
 
 
 def check_script(code: CollectedCode, command: list[str]) -> None:

@@ -18,6 +18,7 @@
     │   ├── BadTraining               a training shape that cannot run
     │   ├── BadCommand                a script or program that is not there
     │   ├── BadSnapshot               code that cannot be taken along
+    │   ├── BadGit                    an address, ref or folder of a repository that may not be used
     │   └── ImpossibleRequest         more than the queue's machines have
     ├── NotSignedIn              401  no key, or one that is not valid (any more)
     ├── NotAllowed               403  a key that may not do this
@@ -35,6 +36,7 @@
         ├── BadConfigFile             a config file that cannot be used
         ├── BadBackup                 a backup that is damaged, or none
         ├── PortInUse                 another program listens there
+        ├── CheckoutFailed            a repository that git could not fetch or check out
         ├── CannotPlace               an engine has no room for all members just now
         └── Overtaken                 an engine saw a newer claim of the run
 
@@ -171,6 +173,11 @@ class BadSnapshot(BadInput):
     title = "The code cannot be taken along"
 
 
+class BadGit(BadInput):
+    code = "bad_git"
+    title = "The git repository cannot be used"
+
+
 class ImpossibleRequest(BadInput):
     code = "impossible_request"
     title = "No machine of this queue can ever run this"
@@ -304,6 +311,11 @@ class PortInUse(LocalProblem):
             hint=f"If it is Muster, use it as it is; else choose another port: --port {port + 1}.",
             facts={"host": host, "port": port},
         )
+
+
+class CheckoutFailed(LocalProblem):
+    code = "checkout_failed"
+    title = "The code could not be fetched from its repository"
 
 
 class CannotPlace(LocalProblem):

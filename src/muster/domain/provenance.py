@@ -18,6 +18,7 @@ Sources: TypeAlias = Any  #: a tree of sources
 
 INJECTED = "injected"
 LAUNCH = "launch"
+JOB = "job"  #: the recorded version that is launched
 OVERRIDE = "override"
 
 

@@ -12,6 +12,7 @@ from muster.domain.errors import BadInput, IllegalMove, UnknownKey
 from muster.domain.inputs import Names
 from muster.domain.observation import Failure
 from muster.domain.policy import Security
+from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.source import GitSource, JobRef
 from muster.domain.training import Training
@@ -175,6 +176,8 @@ class RunSpec:
     snapshot: str | None = None
     image: str | None = None
     git: GitSource | None = None
+    rerun_of: str | None = None  #: the run it was launched again from
+    changed: tuple[Change, ...] = ()  #: what is not as its job's version, or that run, has it
     overrides: Mapping[str, Any] = field(default_factory=dict)  #: path in the config → value, as accepted
     values: Mapping[str, Any] = field(default_factory=dict)  #: the queue's variables as accepted
     config: Mapping[str, Any] = field(default_factory=dict)  #: the queue's config, bound to `values`

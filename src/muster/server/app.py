@@ -23,6 +23,7 @@ from muster.server.routes import (
     code,
     groups,
     health,
+    jobs,
     launches,
     queues,
     runs,
@@ -63,7 +64,7 @@ def create_app(context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
-    for module in (launches, groups, runs, streams, versions, queues, agents, code, accounts):
+    for module in (launches, groups, runs, streams, versions, queues, jobs, agents, code, accounts):
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     problems.install(app)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.domain.errors import MusterError
+from muster.domain.git import DEFAULT_SCHEMES
 from muster.domain.names import RandomBytes
 from muster.server.logshare import LogShare
 from muster.service import claim, sweep
@@ -55,6 +56,7 @@ class Settings:
     port: int = 8700
     local_user: str | None = None  #: signed in without a key, from this machine and this account only
     allowed_hosts: frozenset[str] = frozenset()  #: further names it may be called by
+    git_schemes: frozenset[str] = DEFAULT_SCHEMES  #: of addresses that may be launched from
 
 
 @dataclass(kw_only=True)

@@ -42,12 +42,12 @@ _KINDS: tuple[type[MusterError], ...] = (
 #: Beside those whose path names something: they look up what a body or a query names.
 _LOOK_UP = frozenset(
     "launch launch_batch launch_grid preview_launch list_runs follow_events create_queue register_agent "
-    "create_snapshot create_key".split()
+    "create_snapshot create_key create_job".split()
 )
 #: Beside what agents send: the thing may be taken, or in no state for this.
 _MAY_CONFLICT = frozenset(
     "launch launch_batch launch_grid preview_launch delete_run create_queue delete_queue delete_agent "
-    "download_snapshot create_user create_entity set_member remove_member".split()
+    "download_snapshot create_user create_entity set_member remove_member rename_job rerun_run".split()
 )
 _NEEDS_NO_STORE = frozenset({"healthz"})
 

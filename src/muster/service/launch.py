@@ -13,13 +13,16 @@ from muster.domain.access import Action, Actor
 from muster.domain.errors import BadCommand, BadInput, BadManagedFile, ImpossibleRequest, NotFound, nearest
 from muster.domain.inputs import Delivery, InputDeclaration, deliver
 from muster.domain.names import RandomBytes, checked_name, friendly_name, new_id
-from muster.domain.provenance import pointers
+from muster.domain.provenance import JOB, pointers
 from muster.domain.queue import Queue
+from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.run import EventType, Priority, Retry, Run, RunHead, RunSpec, RunState, queue_rank
+from muster.domain.source import GitSource, JobRef
 from muster.domain.training import Training
 from muster.domain.variables import Variable
 from muster.engine.port import Rendered
+from muster.service import filing
 from muster.service.bus import EVENTS, queue_topic
 from muster.service.customize import customize, image_for, origins_of
 from muster.service.render import TRACERS, render, work_of
@@ -38,7 +41,7 @@ class Order:
     """What a user asks to be launched."""
 
     queue: str
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     entity: str | None = None
     project: str | None = None
     name: str | None = None
@@ -52,6 +55,15 @@ class Order:
     image: str | None = None
     declaration: InputDeclaration | None = None  #: what the job says about its inputs
     overrides: Mapping[str, Any] = field(default_factory=dict)  #: path in the queue's config → value
+    git: GitSource | None = None
+    source_name: str | None = None  #: of the snapshot's folder; its job is called after it
+    job: str | None = None  #: `[PROJECT/]NAME[:ALIAS]`: what is not given is taken from there
+    entrypoint: tuple[str, ...] | None = None  #: in place of the job's
+    arguments: tuple[str, ...] | None = None  #: in place of the job's
+    training_given: frozenset[str] | None = None  #: fields of `training` that count; None: all
+    version: JobRef | None = None  #: the job's, once it is looked up
+    rerun_of: str | None = None
+    changed: tuple[Change, ...] = ()  #: from that version, or that run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +85,12 @@ def launch(
     group: str | None = None,
 ) -> list[Run]:
     """File all these runs, or none; under one group, if it has an id."""
+    orders = filing.from_jobs(tx.conn, actor, orders)
     plans = _plan_all(tx.conn, actor, orders, now=now, random=random)
-    made = [replace(run, group=group) for run, _ in plans]
-    for entity, project in {(run.entity, run.project) for run in made}:
+    planned = [replace(run, group=group) for run, _ in plans]
+    for entity, project in {(run.entity, run.project) for run in planned}:
         accounts.ensure_project(tx.conn, entity, project, at=now)
+    made = filing.file(tx, list(zip(planned, orders, strict=True)), now=now, random=random)
     runs.add(tx.conn, made)
     events.add(
         tx,
@@ -101,12 +115,15 @@ def launch(
 
 def preview(conn: Connection, actor: Actor, order: Order, *, now: datetime, random: RandomBytes) -> Preview:
     """What launching this would file and start. Refuses what `launch` would refuse, keeps nothing."""
+    [order] = filing.from_jobs(conn, actor, [order])
     if order.declaration and order.snapshot is None:  # asked for before the code is brought here
         order = replace(order, declaration=replace(order.declaration, files={}))
     run, _ = _plan_all(conn, actor, [order], now=now, random=random)[0]
     queue = _queue(conn, run.entity, run.queue)
     made = customize(queue, _variables(queue), order.values, order.overrides)
     origins = origins_of(queue, made, image=order.image)
+    if order.version is not None and not order.changed:
+        origins = replace(origins, command=JOB)
     rendered, sources = TRACERS[queue.engine](work_of(run), origins)
     return Preview(run=run, rendered=rendered, sources=pointers(sources))
 
@@ -174,6 +191,9 @@ def _plan(
         retry=order.retry,
         snapshot=order.snapshot,
         image=image_for(queue, made.config, asked=order.image),
+        git=order.git,
+        rerun_of=order.rerun_of,
+        changed=order.changed,
         overrides=order.overrides,
         values=made.values,
         config=made.config,

@@ -40,7 +40,7 @@ def work_of(run: Run) -> Work:
         env=spec.env,
         inputs=spec.inputs,
         image=spec.image,
-        has_code=spec.snapshot is not None,
+        has_code=spec.snapshot is not None or spec.git is not None,
         security=spec.security,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 from muster.domain.inputs import names_from_data, names_to_data
 from muster.domain.observation import End, EndSeen, Failure, Replica, ReplicaState
 from muster.domain.policy import Security
+from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Retry, RunSpec
 from muster.domain.source import GitSource
@@ -35,6 +36,8 @@ def spec_to_data(spec: RunSpec) -> dict[str, Any]:
         "snapshot": spec.snapshot,
         "image": spec.image,
         **({"git": asdict(spec.git)} if spec.git else {}),
+        **({"rerun_of": spec.rerun_of} if spec.rerun_of else {}),
+        **({"changed": [asdict(change) for change in spec.changed]} if spec.changed else {}),
         **({"overrides": dict(spec.overrides)} if spec.overrides else {}),
         "values": dict(spec.values),
         "config": spec.config,
@@ -55,6 +58,8 @@ def spec_from_data(data: Data) -> RunSpec:
         snapshot=data["snapshot"],
         image=data["image"],
         git=GitSource(**data["git"]) if data.get("git") else None,
+        rerun_of=data.get("rerun_of"),
+        changed=tuple(Change(**change) for change in data.get("changed", ())),
         overrides=data.get("overrides", {}),
         values=data["values"],
         config=data["config"],

@@ -246,6 +246,8 @@ class Filter:
     project: str | None = None
     queue_id: str | None = None
     author: str | None = None
+    job_id: str | None = None
+    job_version: int | None = None
     states: tuple[RunState, ...] = ()
     text: str | None = None  #: in the name, or the start of the id
     group: str | None = None  #: a few thousand runs at most, side by side in an index: the rest is sifted
@@ -258,10 +260,8 @@ class Filter:
     @property
     def mixed(self) -> bool:
         """No index of its own leads to these runs: they are sifted in the one that has everything."""
-        return (
-            bool(self.text or self.group)
-            or sum(map(bool, (self.project, self.author, self.states, self.queue_id))) > 1
-        )
+        others = sum(map(bool, (self.project, self.author, self.states, self.queue_id)))
+        return bool(self.text or self.group) or others > (0 if self.job_id else 1)
 
 
 def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
@@ -306,10 +306,15 @@ def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
     if narrow.group is not None:
         query = query.where(runs.c.group_id == narrow.group)
     if narrow.entities is not None:
-        entity = sifted(runs.c.entity) if narrow.group else runs.c.entity
+        # A job or a group has few runs beside its entity's: its own index leads to them, whatever is asked.
+        entity = sifted(runs.c.entity) if narrow.job_id or narrow.group else runs.c.entity
         one = len(narrow.entities) == 1
         query = query.where(entity == narrow.entities[0] if one else entity.in_(narrow.entities))
     of = sifted if narrow.mixed else _indexed
+    if narrow.job_id is not None:
+        query = query.where(runs.c.job_id == narrow.job_id)
+    if narrow.job_version is not None:
+        query = query.where(runs.c.job_version == narrow.job_version)
     if narrow.project is not None:
         query = query.where(of(runs.c.project) == narrow.project)
     if narrow.queue_id is not None:

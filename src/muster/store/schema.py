@@ -184,6 +184,7 @@ jobs = Table(
     Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), nullable=False),
     Column("project", String(64), nullable=False),
     Column("name", String(128), nullable=False),
+    Column("origin", String(64)),  # name its source gives; launches find it by this when it was renamed
     Column("newest", Integer, nullable=False),  # version
     Column("created_at", Instant, nullable=False),
     Column("created_by", String(64), nullable=False),

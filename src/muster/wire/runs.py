@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -9,10 +10,14 @@ from pydantic import Field
 
 from muster.domain.inputs import names_to_data
 from muster.domain.observation import Failure, Replica
+from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Event, EventType, Priority, Run, RunState
+from muster.domain.source import GitSource
 from muster.domain.training import Launcher, Training
 from muster.wire.base import Asked, Told
+
+MAX_SOURCE_NAME = 200
 
 
 class TrainingModel(Asked):
@@ -38,14 +43,30 @@ class RetryModel(Asked):
     on: list[AttemptEnd] = Field(default_factory=lambda: [AttemptEnd.PREEMPTED, AttemptEnd.LOST])
 
 
+class GitModel(Asked):
+    """Code in a repository."""
+
+    url: str
+    ref: str | None = Field(default=None, description="Branch, tag or commit; none: the default branch.")
+    commit: str | None = Field(default=None, description="What `ref` is; none: the agent looks it up.")
+    folder: str | None = Field(default=None, description="Where in the repository it starts.")
+
+    def to_domain(self) -> GitSource:
+        return GitSource(**self.model_dump())
+
+    @classmethod
+    def of(cls, git: GitSource) -> GitModel:
+        return cls(**git.__dict__)
+
+
 class LaunchRequest(Asked):
     """What to run, and where."""
 
     queue: str = "local"
     command: list[str] = Field(
         default_factory=list,
-        description="Program and arguments; a first word ending in .py is a script. "
-        "An image may do without: it has an entrypoint.",
+        description="Program and arguments; a first word ending in .py is a script. None with a `job`; "
+        "an image may do without: it has an entrypoint.",
     )
     entity: str | None = None
     project: str | None = None
@@ -66,6 +87,36 @@ class LaunchRequest(Asked):
         description="Path in the queue's config → value, where the queue opens it.",
         examples=[{"spec.tasks[name=worker].replicas": 3}],
     )
+    git: GitModel | None = None
+    source_name: str | None = Field(
+        default=None,
+        max_length=MAX_SOURCE_NAME,
+        description="Of the snapshot's folder: its job is called after it.",
+    )
+    job: str | None = Field(
+        default=None,
+        max_length=256,
+        description="[PROJECT/]NAME[:ALIAS]: command, config and training not given here are the job's.",
+    )
+    entrypoint: list[str] | None = Field(default=None, description="In place of the job's.")
+    arguments: list[str] | None = Field(default=None, description="In place of the job's.")
+
+
+class RerunRequest(Asked):
+    """What is to be otherwise than in the run; what is absent stays."""
+
+    queue: str | None = None
+    project: str | None = None
+    name: str | None = None
+    entrypoint: list[str] | None = None
+    arguments: list[str] | None = None
+    config: dict[str, Any] = Field(default_factory=dict, description="Merged over the run's, key by key.")
+    values: dict[str, Any] = Field(default_factory=dict)
+    env: dict[str, str] = Field(default_factory=dict)
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    training: TrainingModel | None = Field(default=None, description="Fields not given stay.")
+    retry: RetryModel | None = None
+    priority: Priority | None = None
 
 
 class LaunchBatch(Asked):
@@ -102,6 +153,25 @@ class FailureModel(Told):
         return cls(**failure.__dict__)
 
 
+class JobRefModel(Told):
+    """One version of a job."""
+
+    name: str
+    version: int
+
+
+class ChangeModel(Told):
+    """One thing that is not as its job's version, or the run it was launched from, has it."""
+
+    what: str
+    before: Any
+    after: Any
+
+    @classmethod
+    def of(cls, change: Change) -> ChangeModel:
+        return cls(**change.__dict__)
+
+
 class RunModel(Told):
     """One launch, as it stands."""
 
@@ -124,6 +194,10 @@ class RunModel(Told):
     overrides: dict[str, Any] = Field(
         default_factory=dict, description="What the launch changed of the queue's config."
     )
+    git: GitModel | None = None
+    job: JobRefModel | None = Field(default=None, description="What it was launched from, or filed.")
+    rerun_of: str | None = None
+    overridden: list[ChangeModel] = Field(default_factory=list, description="Not as recorded there.")
     queue_version: int
     nodes: int
     resources: ResourcesModel
@@ -144,8 +218,10 @@ class RunModel(Told):
     )
 
     @classmethod
-    def of(cls, run: Run) -> RunModel:
+    def of(cls, run: Run, *, job_names: Mapping[str, str] | None = None) -> RunModel:
+        """`job_names`: by their ids. An agent hears of no job."""
         spec, head = run.spec, run.head
+        job = (job_names or {}).get(run.job.id) if run.job else None
         return cls.model_construct(
             id=run.id,
             name=run.name,
@@ -164,6 +240,10 @@ class RunModel(Told):
             snapshot=spec.snapshot,
             image=spec.image,
             overrides=dict(spec.overrides),
+            git=GitModel.of(spec.git) if spec.git else None,
+            job=JobRefModel(name=job, version=run.job.version) if job and run.job else None,
+            rerun_of=spec.rerun_of,
+            overridden=[ChangeModel.of(change) for change in spec.changed],
             queue_version=run.queue_version,
             nodes=head.nodes,
             resources=ResourcesModel.of(spec.resources),

@@ -40,6 +40,7 @@ from muster.server.routes import (
     code,
     groups,
     health,
+    jobs,
     launches,
     queues,
     runs,
@@ -60,7 +61,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 MODULES: Sequence[ModuleType] = (
-    *(accounts, agents, code, groups, health),
+    *(accounts, agents, code, groups, health, jobs),
     *(launches, queues, runs, streams, versions),
 )
 OPERATIONS = [
@@ -78,6 +79,10 @@ NAMED = {
     "queue_version": "queue",
     "back_queue": "queue",
     "entity_limits": "entity",
+    "job": "job",
+    "job_alias": "job",
+    "job_version": "job",
+    "job_versions": "job",
     "agent": "agent_name",
     "entity": "entity",
     "member": "entity",
@@ -183,6 +188,10 @@ def honest(house: Neighbours, name: str) -> Any:
         "launch_batch": {"launches": [{"command": ["true"], "queue": queue}]},
         "launch_grid": {"launch": {"command": ["true"], "queue": queue}, "grid": {"lr": [0.1, 0.2]}},
         "preview_launch": {"command": ["true"], "queue": queue},
+        "create_job": {"image": "acme/train:main", "command": ["true"]},
+        "rename_job": {"name": "renamed"},
+        "set_job_alias": {"version": "v0"},
+        "rerun_run": {"config": {"lr": 1}},
         "create_queue": {"name": "new", "config": {}},
         "edit_queue": {"config": {}, "order": "fifo", "limits": {"runs": 2}},
         "roll_back_queue": {"version": 1},

@@ -116,6 +116,11 @@ INDEXED: dict[str, tuple[Asking, str]] = {
     "runs in a state": (page(entities=MINE, states=STATES[:1]), "ix_runs_state_seq"),
     "runs of an author": (page(entities=MINE, author="bob"), "ix_runs_author"),
     "runs of a queue": (page(queue_id=old), "ix_runs_queue_seq"),
+    "runs of a job": (page(entities=MINE, job_id="j"), "ix_runs_job"),
+    "runs of a job's version in a state": (
+        page(entities=MINE, job_id="j", job_version=1, states=STATES, project="done"),
+        "ix_runs_job",
+    ),
     "runs of several entities": (page(entities=("ann", "bob", "eve")), "ix_runs_lists"),
     "runs in several states": (page(entities=MINE, states=STATES), "ix_runs_state_seq"),
     "everybody's runs in a state": (page(states=STATES), "ix_runs_state_seq"),

@@ -52,8 +52,15 @@ def request_of(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> LaunchReques
         ([".", "--", "trian.py"], "There is no 'trian.py' in the folder '.'", "Did you mean 'train.py'?"),
         ([".", "--dry-run", "--", "trian.py"], "There is no 'trian.py'", "'train.py'"),
         (["--", "train.py"], "no folder is launched with it", "muster launch . -- train.py"),
-        (["-j", "job:v1"], "This version of Muster cannot launch a recorded job yet", ""),
-        (["-u", "https://x/y.git", "--", "a.py"], "cannot launch from a git address yet", ""),
+        (["-u", "https://x/y.git"], "There is no command to run", "behind `--`"),
+        (["-u", "/srv/code", "--", "a.py"], "'/srv/code' is a local path", "muster launch PATH"),
+        (["-u", "https://me:pw@x/y", "--", "a.py"], "carries a user or a password", "credential helper"),
+        (["-u", "https://x/y", "--ref", "-x", "--", "a.py"], "'-x' cannot be a branch", ""),
+        ([".", "-u", "https://x/y", "--", "a.py"], "-u and the folder '.' name different code", ""),
+        ([".", "-j", "job"], "-j and the folder '.' name different code", ""),
+        (["--ref", "main", "--", "a.py"], "--ref is about a repository", "-u GIT"),
+        (["--entrypoint", "a.py", "--", "a.py"], "--entrypoint replaces that of a job", ""),
+        (["-j", "job", "--entrypoint", "'a"], "No closing quotation", ""),
         (["--override", "a.b", "--", "ls"], "--override a.b: this is not PATH=VALUE", "replicas=3"),
         (["--override", "a..b=1", "--", "ls"], "--override: 'a..b' is not a path", "spec.tasks"),
         (["--override", "a=1", "--override", "a=2", "--", "ls"], "gives a twice", ""),
@@ -123,6 +130,34 @@ def test_the_options_become_the_request(monkeypatch: pytest.MonkeyPatch) -> None
     assert request.config == {"lr": 0.01, "o": {"n": "adam"}}
     assert request.env == {"A": "b=c"}
     assert (request.priority, request.retry.max, request.image) == (Priority.HIGH, 0, "img")
+
+
+@pytest.mark.parametrize(
+    ("behind", "arguments"), [([], None), (["--"], []), (["--", "--epochs", "5"], ["--epochs", "5"])]
+)
+def test_what_is_behind_the_dashes_replaces_the_arguments_of_a_job(
+    behind: list[str], arguments: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of("-j", "job-x:v1", "--entrypoint", "python -m x", *behind, monkeypatch=monkeypatch)
+    assert (request.job, request.command) == ("job-x:v1", [])
+    assert (request.entrypoint, request.arguments) == (["python", "-m", "x"], arguments)
+
+
+def test_of_the_training_only_what_was_typed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_of("-j", "job-x", "--nodes", "2", monkeypatch=monkeypatch)
+    assert request.training is not None
+    assert request.training.model_fields_set == {"nodes"}
+
+
+def test_a_repository_becomes_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "-u git@host:acme/train.git --ref main --folder sub -- train.py"
+    request = request_of(*words.split(), monkeypatch=monkeypatch)
+    assert request.git is not None
+    assert request.git.model_dump(exclude_none=True) == {
+        "url": "git@host:acme/train.git",
+        "ref": "main",
+        "folder": "sub",
+    }
 
 
 @pytest.mark.parametrize(

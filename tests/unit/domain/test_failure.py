@@ -168,7 +168,8 @@ def test_an_end_with_no_traceback_is_called_by_code_signal_and_reason(
 
 def test_every_class_has_a_log_and_every_log_a_case() -> None:
     found_by_log = {case.kind for case in CASES}
-    needs_no_log = {"killed", "unknown", "environment_failed", "could_not_start", "lost", "preempted"}
+    needs_no_log = {"killed", "unknown", "environment_failed", "checkout_failed", "could_not_start", "lost"}
+    needs_no_log |= {"preempted"}
     assert found_by_log | needs_no_log == {row.kind for row in CLASSES}
     assert {case.log for case in CASES} == {path.stem for path in LOGS.glob("*.txt")}
 

@@ -27,6 +27,7 @@ CLASSES: tuple[FailureClass, ...] = (
     program.NONZERO_EXIT,
     program.UNKNOWN,
     program.ENVIRONMENT_FAILED,
+    program.CHECKOUT_FAILED,
     program.COULD_NOT_START,
     program.LOST,
     program.PREEMPTED,

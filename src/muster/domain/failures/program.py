@@ -164,6 +164,13 @@ ENVIRONMENT_FAILED = FailureClass(
     "evidence.",
 )
 
+CHECKOUT_FAILED = FailureClass(
+    kind="checkout_failed",
+    title="The repository could not be fetched",
+    advice="The agent's machine must reach the repository and may have to sign in there (a credential "
+    "helper, an ssh key); the branch, tag or commit must exist. Git's own words are in the summary.",
+)
+
 COULD_NOT_START = FailureClass(
     kind="could_not_start",
     title="Could not be started",

@@ -27,7 +27,8 @@ _BREATH = 0.5  #: seconds between two looks at a group: its runs may have thousa
 @router.post("/launches/grid", status_code=201, response_model=GroupRuns)
 async def launch_grid(ctx: Ctx, caller: Caller, asked: GridRequest, key: IdempotencyKey = None) -> Response:
     """Launch a run for each combination of values: all of them, or none."""
-    orders = service.spread(order_of(asked.launch), Grid.from_data(asked.grid), random=ctx.random)
+    order = order_of(asked.launch, git_schemes=ctx.settings.git_schemes)
+    orders = service.spread(order, Grid.from_data(asked.grid), random=ctx.random)
     items = await launch_once(ctx, caller, orders, key=key, asked=[asked], group=new_id(ctx.random))
     return answered(GroupRuns(id=items[0].group or "", items=items), status=201)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
+from muster.domain import git
 from muster.domain.access import Actor
 from muster.domain.errors import IdempotencyMismatch, NotFound
 from muster.domain.inputs import InputDeclaration
@@ -18,13 +19,23 @@ from muster.domain.run import Retry
 from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
 from muster.server.context import Context
+from muster.server.routes.runs import models
 from muster.service import launch as service
+from muster.service import rerun as rerun_service
 from muster.service.launch import Order
 from muster.service.sweep import KEEP_ANSWERS
 from muster.store import records, runs
 from muster.store.database import Tx
 from muster.wire.base import Page
-from muster.wire.runs import LaunchBatch, LaunchRequest, PreviewModel, ResourcesModel, RunModel
+from muster.wire.runs import (
+    LaunchBatch,
+    LaunchRequest,
+    PreviewModel,
+    RerunRequest,
+    ResourcesModel,
+    RunModel,
+    TrainingModel,
+)
 
 router = APIRouter(tags=["launches"])
 
@@ -38,7 +49,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-def order_of(asked: LaunchRequest) -> Order:
+def order_of(asked: LaunchRequest, *, git_schemes: frozenset[str]) -> Order:
     return Order(
         queue=asked.queue,
         command=tuple(asked.command),
@@ -55,7 +66,22 @@ def order_of(asked: LaunchRequest) -> Order:
         image=asked.image,
         declaration=InputDeclaration.parse(asked.inputs) if asked.inputs is not None else None,
         overrides=asked.overrides,
+        git=git.checked(asked.git.to_domain(), schemes=git_schemes) if asked.git else None,
+        source_name=asked.source_name,
+        job=asked.job,
+        entrypoint=_words(asked.entrypoint),
+        arguments=_words(asked.arguments),
+        training_given=_given(asked.training),
     )
+
+
+def _words(given: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(given) if given is not None else None
+
+
+def _given(training: TrainingModel | None) -> frozenset[str] | None:
+    """The fields that were sent: only these replace what is recorded."""
+    return frozenset(training.model_fields_set) if training else None
 
 
 @router.post("/launches", status_code=201)
@@ -70,15 +96,45 @@ async def launch_batch(ctx: Ctx, caller: Caller, asked: LaunchBatch, key: Idempo
     """Launch many runs: all of them, or none."""
     if not asked.group:
         return answered(Page(items=await _launch(ctx, caller, asked.launches, key)), status=201)
-    orders = [order_of(item) for item in asked.launches]
+    orders = [order_of(item, git_schemes=ctx.settings.git_schemes) for item in asked.launches]
     items = await launch_once(ctx, caller, orders, key=key, asked=[asked], group=new_id(ctx.random))
     return answered(Page(items=items), status=201)
+
+
+@router.post("/runs/{run_id}/rerun", status_code=201)
+async def rerun_run(
+    ctx: Ctx, caller: Caller, run_id: str, asked: RerunRequest, key: IdempotencyKey = None
+) -> RunModel:
+    """Launch a run again, as it was or with some of it replaced."""
+    now = ctx.now()
+    changes = rerun_service.Changes(
+        queue=asked.queue,
+        project=asked.project,
+        name=asked.name,
+        entrypoint=_words(asked.entrypoint),
+        arguments=_words(asked.arguments),
+        config=asked.config,
+        values=asked.values,
+        env=asked.env,
+        overrides=asked.overrides,
+        training=asked.training.to_domain() if asked.training else None,
+        training_given=_given(asked.training),
+        priority=asked.priority,
+        retry=Retry(max=asked.retry.max, on=frozenset(asked.retry.on)) if asked.retry else None,
+    )
+
+    def work(tx: Tx) -> list[RunModel]:
+        run = rerun_service.rerun(tx, caller, run_id, changes, now=now, random=ctx.random)
+        return models(tx.conn, [run])
+
+    made = await _once(ctx, caller, work, lambda: _fingerprint([asked], of=run_id), key)
+    return made[0]
 
 
 @router.post("/launches/preview")
 async def preview_launch(ctx: Ctx, caller: Caller, asked: LaunchRequest) -> PreviewModel:
     """What would be started, without starting it. Refuses what a launch would refuse."""
-    order, now = order_of(asked), ctx.now()
+    order, now = order_of(asked, git_schemes=ctx.settings.git_schemes), ctx.now()
 
     def work(conn: Connection) -> PreviewModel:
         found = service.preview(conn, caller, order, now=now, random=ctx.random)
@@ -98,7 +154,8 @@ async def preview_launch(ctx: Ctx, caller: Caller, asked: LaunchRequest) -> Prev
 
 
 async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: str | None) -> list[RunModel]:
-    orders = [order_of(item) for item in asked]
+    schemes = ctx.settings.git_schemes
+    orders = [order_of(item, git_schemes=schemes) for item in asked]
     return await launch_once(ctx, caller, orders, key=key, asked=asked)
 
 
@@ -116,11 +173,22 @@ async def launch_once(
 
     def work(tx: Tx) -> list[RunModel]:
         made = service.launch(tx, caller, orders, now=now, random=ctx.random, group=group)
-        return [RunModel.of(run) for run in made]
+        return models(tx.conn, made)
 
+    return await _once(ctx, caller, work, lambda: _fingerprint(asked), key)
+
+
+async def _once(
+    ctx: Context,
+    caller: Actor,
+    work: Callable[[Tx], list[RunModel]],
+    fingerprint_of: Callable[[], str],
+    key: str | None,
+) -> list[RunModel]:
+    """Do it, unless it was done under this key before: then its answer is given again."""
     if key is None:
         return await ctx.db.write(work)
-    fingerprint = _fingerprint(asked)
+    now, fingerprint = ctx.now(), fingerprint_of()
 
     def once(tx: Tx) -> list[RunModel]:
         kept = records.kept_answer(tx.conn, caller.name, key, since=now - KEEP_ANSWERS)
@@ -138,13 +206,13 @@ async def launch_once(
         for run_id in kept.answer:
             if run_id not in found:
                 raise NotFound("run", run_id, hint="It was launched under this key, and deleted since.")
-        return [RunModel.of(found[run_id]) for run_id in kept.answer]
+        return models(tx.conn, [found[run_id] for run_id in kept.answer])
 
     return await ctx.db.write(once)
 
 
-def _fingerprint(asked: Sequence[BaseModel]) -> str:
-    digest = hashlib.sha256()
+def _fingerprint(asked: Sequence[BaseModel], *, of: str = "") -> str:
+    digest = hashlib.sha256(of.encode())
     for item in asked:
         digest.update(item.model_dump_json(exclude_defaults=True).encode())
     return digest.hexdigest()

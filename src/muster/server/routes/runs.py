@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
@@ -13,16 +14,18 @@ from sqlalchemy import Connection
 from muster._failpoint import failpoint
 from muster.domain.access import Action, Actor
 from muster.domain.errors import BadInput, NotFound
+from muster.domain.job import JobName
 from muster.domain.observation import AttemptKey
 from muster.domain.run import Run, RunState
 from muster.server.auth import Caller, Ctx, Visitor
 from muster.server.context import CLOSING
 from muster.service import explain as explain_service
+from muster.service import job as job_service
 from muster.service import queue as queue_service
 from muster.service import stop as stop_service
 from muster.service.bus import run_topic
 from muster.service.render import render, work_of
-from muster.store import attempts, events, queues, runs
+from muster.store import attempts, events, jobs, queues, runs
 from muster.store.logs import LogKey
 from muster.store.usage import FIELDS
 from muster.wire.base import Page
@@ -47,6 +50,22 @@ def visible_run(conn: Connection, actor: Actor, run_id: str) -> Run:
     return run
 
 
+def models(conn: Connection, found: Sequence[Run]) -> list[RunModel]:
+    """With the names of their jobs, looked up at once."""
+    names = jobs.names(conn, (run.job.id for run in found if run.job))
+    return [RunModel.of(run, job_names=names) for run in found]
+
+
+def _job_filter(
+    conn: Connection, actor: Actor, name: JobName, entity: str | None, project: str | None
+) -> dict[str, Any]:
+    place = job_service.Place(entity=entity, project=project)
+    if name.alias is None:
+        return {"job_id": job_service.find(conn, actor, name, place).id}
+    _, version = job_service.find_version(conn, actor, name, place)
+    return {"job_id": version.job_id, "job_version": version.version}
+
+
 def cursor_number(cursor: str | None) -> int | None:
     if cursor is None:
         return None
@@ -63,6 +82,10 @@ async def list_runs(
     project: str | None = None,
     queue: str | None = None,
     author: str | None = None,
+    job: Annotated[
+        str | None,
+        Query(max_length=256, description="[PROJECT/]NAME[:ALIAS]; `project` is the job's, too."),
+    ] = None,
     state: Annotated[list[RunState] | None, Query()] = None,
     text: Annotated[str | None, Query(max_length=128)] = None,
     group: Annotated[str | None, Query(max_length=16)] = None,
@@ -71,17 +94,20 @@ async def list_runs(
 ) -> Page[RunModel]:
     """Runs, newest first."""
     before = cursor_number(cursor)
+    wanted = JobName.parse(job) if job is not None else None
 
     def work(conn: Connection) -> Page[RunModel]:
         entities = caller.visible if entity is None else (entity,)
         if entity is not None:
             caller.require(Action.READ, entity)
         queue_id = queue_service.find(conn, caller, queue, entity).id if queue else None
+        of_job = _job_filter(conn, caller, wanted, entity, project) if wanted else {}
         narrow = runs.Filter(
             entities=entities,
             project=project,
             queue_id=queue_id,
             author=author,
+            **of_job,
             states=tuple(state or ()),
             text=text,
             group=group,
@@ -89,7 +115,7 @@ async def list_runs(
         found = runs.page(conn, narrow, before=before, limit=limit + 1)
         shown = found[:limit]
         following = str(shown[-1][0]) if len(found) > limit else None
-        return Page(items=[RunModel.of(run) for _, run in shown], next=following)
+        return Page(items=models(conn, [run for _, run in shown]), next=following)
 
     return await ctx.db.read(work)
 
@@ -108,7 +134,7 @@ async def get_run(
     with ctx.bus.listen(run_topic(run_id), CLOSING) as wake:
         while True:
             wake.clear()
-            run = await ctx.db.read(lambda conn: RunModel.of(visible_run(conn, visitor, run_id)))
+            run = await ctx.db.read(lambda conn: models(conn, [visible_run(conn, visitor, run_id)])[0])
             left = deadline - loop.time()
             if newer_than is None or run.version > newer_than or left <= 0 or ctx.closing:
                 return run
@@ -120,7 +146,9 @@ async def get_run(
 async def stop_run(ctx: Ctx, visitor: Visitor, run_id: str) -> RunModel:
     """Ask a run to stop. Asking again changes nothing."""
     now = ctx.now()
-    return await ctx.db.write(lambda tx: RunModel.of(stop_service.stop(tx, visitor, run_id, now=now)))
+    return await ctx.db.write(
+        lambda tx: models(tx.conn, [stop_service.stop(tx, visitor, run_id, now=now)])[0]
+    )
 
 
 @router.delete("/runs/{run_id}", status_code=204, response_class=Response)

@@ -41,6 +41,7 @@ def upgrade() -> None:
         sa.Column("entity", sa.String(64), nullable=False),
         sa.Column("project", sa.String(64), nullable=False),
         sa.Column("name", sa.String(128), nullable=False),
+        sa.Column("origin", sa.String(64)),
         sa.Column("newest", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("created_by", sa.String(64), nullable=False),

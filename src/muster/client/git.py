@@ -1,0 +1,72 @@
+"""Which commit a launch from a repository means, looked up where the user is, before it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from muster.domain import git
+from muster.domain.errors import BadGit
+from muster.domain.source import GitSource
+
+SECONDS = 10.0  #: for the remote to answer; then the agent looks it up
+
+
+def environment(environ: Mapping[str, str], *, schemes: frozenset[str]) -> dict[str, str]:
+    """For git: it asks nobody, and fetches by these schemes only, whatever a repository tells it."""
+    return {
+        **environ,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": ":".join(sorted(schemes)),
+        "GIT_SSH_COMMAND": environ.get("GIT_SSH_COMMAND", "ssh -oBatchMode=yes -oConnectTimeout=10"),
+        "LC_ALL": "C",
+    }
+
+
+async def pinned(source: GitSource) -> GitSource:
+    """The source with its commit, if the remote says it in time. Refuses a branch it does not have."""
+    git.checked(source)
+    if source.commit is not None:
+        return source
+    if source.ref is not None and git.is_commit(source.ref):
+        return replace(source, commit=source.ref)
+    listed = await _list_remote(source.url)
+    if listed is None:
+        return source
+    commit = git.pick_commit(listed, source.ref)
+    if commit is None and source.ref is not None and not git.may_be_commit(source.ref):
+        near = git.near_ref(listed, source.ref)
+        raise BadGit(
+            f"{git.redacted(source.url)} has no branch or tag {source.ref!r}.",
+            hint=f"Did you mean {near!r}?" if near else f"`git ls-remote {source.url}` lists what it has.",
+        )
+    return replace(source, commit=commit)
+
+
+async def _list_remote(url: str) -> list[str] | None:
+    """What the remote has; None: it cannot be asked from here."""
+    env = environment(os.environ, schemes=frozenset(git.KNOWN_SCHEMES))
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *("git", "ls-remote", "--quiet", "--", url),
+            env=env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:  # no git here
+        return None
+    try:
+        async with asyncio.timeout(SECONDS):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    return said.decode(errors="replace").splitlines() if process.returncode == 0 else None
