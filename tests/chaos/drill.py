@@ -172,9 +172,12 @@ class Striker:
             time.sleep(0.05)
 
     def _possible(self, coming: list[str]) -> str | None:
-        """The next that leaves enough agents standing."""
-        enough = len(self._standing()) > LEAVE_STANDING
-        return next((kind for kind in coming if enough or kind == "server"), None)
+        """The next that leaves enough standing: agents; and of several servers, all but one."""
+        may = {
+            "server": self.fleet.servers == 1 or self.fleet.all_serve(),
+            "agent": len(self._standing()) > LEAVE_STANDING,
+        }
+        return next((kind for kind in coming if may["server" if kind == "server" else "agent"]), None)
 
     def _standing(self) -> list[str]:
         away = {strike.target for _, strike in self._thaws} | {name for _, name in self._starts}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -98,6 +99,16 @@ class Fleet:
         """Until all have said where they serve."""
         for server in self._servers:
             server.port = until(server.announced_port, seconds=120)
+
+    def all_serve(self) -> bool:
+        """Does every server answer? One that was just started takes a while."""
+        for server in self._servers:
+            try:
+                with socket.create_connection(("127.0.0.1", server.port), timeout=1):
+                    pass
+            except OSError:
+                return False
+        return True
 
     def start_agent(self, name: str, *, env: Mapping[str, str] | None = None) -> None:
         with (self.home / f"{name}.log").open("ab") as log:
