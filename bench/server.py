@@ -19,6 +19,7 @@ from muster.server.context import Context, Settings
 from muster.service import accounts, launch
 from muster.service.launch import Order
 from muster.service.queue import LOCAL_QUEUE
+from muster.store import shares
 from muster.store.database import Tx, sqlite_url
 from muster.store.schema import runs
 
@@ -50,6 +51,7 @@ def prepare(folder: Path, database: str | None, *, queued: int, vary: Vary = lam
         for first in range(1, queued, _BATCH):
             numbers = range(first, min(first + _BATCH, queued))
             context.db.write_now(partial(_copy_first, numbers=numbers, vary=vary))
+        context.db.write_now(lambda tx: shares.repair(tx.conn))
     finally:
         context.db.close()
     return Store(folder=folder, database=database, key=key)

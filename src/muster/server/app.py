@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 
 import structlog
 from fastapi import FastAPI
@@ -35,6 +36,7 @@ from muster.service.accounts import server_secret
 
 log = structlog.get_logger()
 SWEEP_SECONDS = 1.0
+REPAIR_EVERY = 60  #: sweeps
 TIDY_SECONDS = 3600.0
 API = "/api/v1"
 
@@ -81,11 +83,13 @@ def _operation_id(route: APIRoute) -> str:
 
 
 async def _sweep_forever(context: Context) -> None:
-    while True:
+    for times in count():
         await asyncio.sleep(SWEEP_SECONDS)
         try:
             await context.keep_time()
             await context.db.write(partial(sweep.sweep, now=context.now()))
+            if times % REPAIR_EVERY == 0:
+                await context.db.write(sweep.repair)
         except MusterError as error:
             log.error("sweep failed", detail=str(error))
 

@@ -29,7 +29,7 @@ from muster.domain.run import LEASE_TTL, EventType, Run, RunHead, RunState
 from muster.domain.schedule import Capacity
 from muster.service.handout import Wish, hand_out
 from muster.service.journal import Entry, write
-from muster.store import agents, attempts, runs
+from muster.store import agents, attempts, runs, shares
 from muster.store.agents import Served
 from muster.store.database import Tx
 
@@ -179,7 +179,10 @@ def _take_turns(tx: Tx, turns: Mapping[str, _Turn], now: datetime) -> dict[str, 
         for agent_id, turn in turns.items()
         if not turn.ask.draining
     ]
-    claimed = _claim(tx, hand_out(tx, wishes, now=now), turns, now)
+    handed = hand_out(tx, wishes, now=now)
+    claimed = _claim(tx, handed.given, turns, now)
+    for queue_id in sorted(handed.changed):
+        shares.refresh(tx.conn, queue_id, handed.changed[queue_id])
     tries = attempts.find_many(tx.conn, [_key(run) for found in unheard.values() for run in found])
     return {
         agent_id: Assignment(

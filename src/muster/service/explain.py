@@ -112,7 +112,7 @@ def _queued(conn: Connection, run: Run, now: datetime) -> Explanation:
     ahead = [by_id[run_id] for run_id in found.first if run_id in by_id]
     serving = agents.of_queue(conn, queue.id)
     live = runs.live_in_queue(conn, queue.id)
-    limit = limit_reached(conn, queue, run, now=now)
+    limit = limit_reached(conn, queue, run)
     wait = _reasons(run, queue, serving, live, behind=count, limit=limit, now=now)
     about = "" if found.exact else "about "
     place = f"It is {about}number {count + 1} in queue {queue.name!r}"

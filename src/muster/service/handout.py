@@ -7,7 +7,7 @@ What another server is just handing out is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -21,7 +21,8 @@ from muster.store import runs, shares
 from muster.store.agents import Served
 from muster.store.database import Tx
 
-LOOK_AHEAD = 64  #: waiting runs looked at for one that fits
+LOOK_AHEAD = 64  #: waiting runs, and users, looked at for one that fits
+_EVERYBODY = 1_000_000
 _FIRST_PAGE, _PAGE = 4, 64
 
 
@@ -34,30 +35,32 @@ class Wish:
     capacity: Capacity
 
 
-def hand_out(tx: Tx, wishes: Sequence[Wish], *, now: datetime) -> dict[str, list[Run]]:
-    """Agent → the runs it gets, in order; held, to be changed."""
+@dataclass(frozen=True, kw_only=True)
+class Handed:
+    """What was found for whom."""
+
+    given: Mapping[str, Sequence[Run]] = field(default_factory=dict)  #: agent → runs, in order; held
+    #: queue → users of whom something was taken, or nothing was found: to be refreshed after the claim
+    changed: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+
+def hand_out(tx: Tx, wishes: Sequence[Wish], *, now: datetime) -> Handed:
     wishes = [wish for wish in wishes if wish.capacity.slots > 0 and wish.queues]
-    if not wishes:
-        return {}
     queues = {queue.id: queue for wish in wishes for queue in wish.queues}
     for entity in sorted({queue.entity for queue in queues.values() if queue.limited}):
         tx.alone(f"limits of {entity}")  # what is counted here, nobody else adds to meanwhile
-    waiting = {queue_id: _users(tx, queue) for queue_id, queue in queues.items()}
-    queues = {queue_id: queue for queue_id, queue in queues.items() if waiting[queue_id] != {}}
-    if not queues:
-        return {}
-    given = _from_the_front(tx, wishes, queues, waiting)
     passed: set[str] = set()
-    while given is None:
-        given = _Walk(tx, queues, waiting, now=now, passed=passed).hand_out(wishes)
-    return given
+    handed = _from_the_front(tx, wishes, queues, now) if len(queues) == 1 else None
+    while handed is None:
+        handed = _Walk(tx, queues, now=now, passed=passed).hand_out(wishes)
+    return handed
 
 
-def _users(tx: Tx, queue: Served) -> dict[str, Standing] | None:
-    """Who waits; None: it does not matter, the order is that of rank alone."""
-    if queue.policy.order is QueueOrder.FIFO and not queue.limited:
-        return None
-    return shares.waiting_users(tx.conn, queue.id)
+def _users(tx: Tx, queue: Served, now: datetime) -> dict[str, Standing]:
+    """Who is next in the queue, in order; all that wait, where limits may hold some of them back."""
+    share = queue.policy.order is QueueOrder.SHARE
+    limit = _EVERYBODY if queue.limited else LOOK_AHEAD
+    return shares.first_waiting(tx.conn, queue.id, now=now, share=share, limit=limit)
 
 
 @dataclass
@@ -74,26 +77,30 @@ class _Row:
 
 
 def _from_the_front(
-    tx: Tx, wishes: Sequence[Wish], queues: dict[str, Served], waiting: dict[str, dict[str, Standing] | None]
-) -> dict[str, list[Run]] | None:
-    """Mostly there is one queue, one user waits, and the first runs fit: then one look is enough.
+    tx: Tx, wishes: Sequence[Wish], queues: Mapping[str, Served], now: datetime
+) -> Handed | None:
+    """Mostly one user waits, or the order is that of rank, and the first runs fit: then one look is enough.
     None: it is not so."""
-    queue = next(iter(queues.values()))
-    users = waiting[queue.id]
-    alike = len(queues) == 1 and len({wish.agent.total for wish in wishes}) == 1
-    if not alike or queue.limited or (users is not None and len(users) > 1):
+    [queue] = queues.values()
+    if queue.limited or len({wish.agent.total for wish in wishes}) > 1:
         return None
+    users: dict[str, Standing] = {}
+    if queue.policy.order is QueueOrder.SHARE:
+        users = _users(tx, queue, now)
+        if not users:
+            return Handed()
+        if len(users) > 1:
+            return None
     slots = sum(wish.capacity.slots for wish in wishes)
-    found = runs.take_first(tx.conn, queue.id, room=wishes[0].agent.total, limit=slots)
-    left = list(found)
-    given: dict[str, list[Run]] = {}
+    left = found = runs.take_first(tx.conn, queue.id, room=wishes[0].agent.total, limit=slots)
+    given: dict[str, Sequence[Run]] = {}
     for wish in wishes:
         row = _Row(iter([Candidate(run_id=run.id, needs=run.spec.resources) for run in left]))
         count = len(pick(row, wish.capacity, look=wish.capacity.slots))
         given[wish.agent.id], left = left[:count], left[count:]
         if count < wish.capacity.slots and left:
             return None  # one of them does not fit
-    return given
+    return Handed(given=given, changed={queue.id: set(users)} if users and len(found) < slots else {})
 
 
 @dataclass
@@ -101,58 +108,50 @@ class _Walk:
     """One way along all lines, for all agents that ask."""
 
     tx: Tx
-    queues: dict[str, Served]
-    waiting: dict[str, dict[str, Standing] | None]
+    queues: Mapping[str, Served]
     now: datetime = field(kw_only=True)
     passed: set[str] = field(kw_only=True)  #: handed out by another server
     standings: dict[str, dict[str, Standing]] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)  #: of a queue or an entity, by what it is of
-    taken: set[str] = field(default_factory=set)
+    taken: dict[str, Candidate] = field(default_factory=dict)
+    changed: dict[str, set[str]] = field(default_factory=dict)
 
-    def hand_out(self, wishes: Sequence[Wish]) -> dict[str, list[Run]] | None:
+    def hand_out(self, wishes: Sequence[Wish]) -> Handed | None:
         """None: some were handed out by another server meanwhile; they are among the `passed` now."""
         chosen: dict[str, list[str]] = {}
         for wish in wishes:
-            lines = [self._line(queue, wish.agent.total) for queue in wish.queues if queue.id in self.queues]
+            lines = [self._line(queue, wish.agent.total) for queue in wish.queues]
             look = max(LOOK_AHEAD, 2 * wish.capacity.slots)
             picked = pick(lines[0] if len(lines) == 1 else Merged(lines), wish.capacity, look=look)
             chosen[wish.agent.id] = [candidate.run_id for candidate in picked]
-            self.taken.update(chosen[wish.agent.id])
+            self.taken |= {candidate.run_id: candidate for candidate in picked}
         found = runs.take_waiting(self.tx.conn, self.taken) if self.taken else {}
         if len(found) < len(self.taken):
-            self.passed |= self.taken - found.keys()
+            self.passed |= self.taken.keys() - found.keys()
             return None
-        return {agent_id: [found[run_id] for run_id in ids] for agent_id, ids in chosen.items()}
+        for run_id, run in found.items():
+            self.changed.setdefault(run.head.queue_id, set()).add(self.taken[run_id].user)
+        given = {agent_id: [found[run_id] for run_id in ids] for agent_id, ids in chosen.items()}
+        return Handed(given=given, changed=self.changed)
 
     def _line(self, queue: Served, room: Resources) -> Line:
         return Line(
             self._pages(queue.id, room),
             now=self.now,
-            standings=self._standings(queue.id),
+            standings=self._standings(queue),
             share=queue.policy.order is QueueOrder.SHARE,
             each=queue.policy.limits.user,
             budgets=self._budgets(queue),
         )
 
-    def _standings(self, queue_id: str) -> dict[str, Standing]:
-        """Of those that wait."""
-        if queue_id not in self.standings:
-            waiting = self.waiting[queue_id]
-            if waiting is None:
-                waiting = shares.waiting_users(self.tx.conn, queue_id)
-            everybody = shares.standings(self.tx.conn, queue_id, waiting, now=self.now)
-            self._open_budget(queue_id, everybody)
-            self.standings[queue_id] = {user: everybody[user] for user in waiting}
-        return self.standings[queue_id]
-
-    def _open_budget(self, queue_id: str, everybody: dict[str, Standing]) -> None:
-        limit = self.queues[queue_id].policy.limits.queue
-        if limit:
-            self.budgets[queue_id] = Budget.of(
-                limit,
-                runs=sum(standing.runs for standing in everybody.values()),
-                gpus=sum(standing.gpus for standing in everybody.values()),
-            )
+    def _standings(self, queue: Served) -> dict[str, Standing]:
+        if queue.id not in self.standings:
+            self.standings[queue.id] = _users(self.tx, queue, self.now)
+            limit = queue.policy.limits.queue
+            if limit:
+                count, gpus = shares.live_of_queue(self.tx.conn, queue.id)
+                self.budgets[queue.id] = Budget.of(limit, runs=count, gpus=gpus)
+        return self.standings[queue.id]
 
     def _budgets(self, queue: Served) -> list[Budget]:
         name = f"entity {queue.entity}"
@@ -167,6 +166,8 @@ class _Walk:
             limit = _FIRST_PAGE
             while True:
                 page = runs.waiting(self.tx.conn, queue_id, user, room=room, after=last, limit=limit)
+                if not page and last is None:
+                    self.changed.setdefault(queue_id, set()).add(user)
                 for candidate in page:
                     if candidate.run_id not in self.taken and candidate.run_id not in self.passed:
                         yield candidate

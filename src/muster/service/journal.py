@@ -64,6 +64,9 @@ def write(tx: Tx, entries: list[Entry]) -> None:
     ended = [entry.head.id for entry in entries if entry.ends_attempt]
     if ended:
         shares.charge(tx.conn, ended, now=entries[0].at)
+    again = [entry.head.id for entry in entries if entry.changes.get("state") is RunState.QUEUED]
+    if again:
+        shares.enter_again(tx.conn, again)
     runs.change(tx.conn, {entry.head.id: entry.changes for entry in entries if entry.changes})
     for entry in entries:
         if entry.events:

@@ -27,7 +27,7 @@ from muster.service.bus import EVENTS, queue_topic
 from muster.service.customize import customize, image_for, origins_of
 from muster.service.render import TRACERS, render, work_of
 from muster.service.standing import check_open
-from muster.store import accounts, agents, events, queues, records, runs
+from muster.store import accounts, agents, events, queues, records, runs, shares
 from muster.store.database import Tx
 
 DEFAULT_PROJECT = "default"
@@ -92,6 +92,7 @@ def launch(
         accounts.ensure_project(tx.conn, entity, project, at=now)
     made = filing.file(tx, list(zip(planned, orders, strict=True)), now=now, random=random)
     runs.add(tx.conn, made)
+    shares.enter(tx.conn, [(run.head.queue_id, run.author, run.rank, run.priority) for run in made])
     events.add(
         tx,
         [

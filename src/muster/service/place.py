@@ -19,6 +19,7 @@ from muster.store import accounts, runs, shares
 _WALK = 200  #: runs that are counted one by one
 _ANY_SIZE = Resources(millicpus=2**60, memory=2**60, gpus=2**31 - 1)
 _PAGE = 64
+_USERS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +32,10 @@ class Place:
 
 
 def place_of(conn: Connection, queue: Queue, run: Run, *, now: datetime, named: int) -> Place:
-    waiting = shares.waiting_users(conn, queue.id)
+    share = queue.policy.order is QueueOrder.SHARE
+    waiting = shares.first_waiting(conn, queue.id, now=now, share=share, limit=_USERS)
     count, first = runs.ahead_of(conn, run, limit=named)
-    if queue.policy.order is QueueOrder.FIFO or len(waiting) < 2:
+    if not share or len(waiting) < 2:
         return Place(ahead=count, first=tuple(first))
     before: list[str] = []
     for candidate in _in_order(conn, queue, waiting, now):
@@ -56,26 +58,21 @@ def _in_order(
             yield from page
             last = page[-1]
 
-    everybody = shares.standings(conn, queue.id, waiting, now=now)
-    line = Line(pages, now=now, standings={user: everybody[user] for user in waiting})
+    line = Line(pages, now=now, standings=waiting)
     while (candidate := line.next()) is not None:
         line.took(candidate)
         yield candidate
 
 
-def limit_reached(conn: Connection, queue: Queue, run: Run, *, now: datetime) -> str | None:
+def limit_reached(conn: Connection, queue: Queue, run: Run) -> str | None:
     """What keeps the run from starting although there may be room for it."""
     limits = queue.policy.limits
-    if limits:
-        everybody = shares.standings(conn, queue.id, {}, now=now).values()
-        mine = [standing for standing in everybody if standing.user == run.author]
-        for limit, standings, whose in (
-            (limits.user, mine, f"{run.author} has"),
-            (limits.queue, [*everybody], "the queue has"),
-        ):
-            taken = (sum(s.runs for s in standings), sum(s.gpus for s in standings))
-            if said := _spent(limit, run, *taken):
-                return f"{whose} {said}"
+    for limit, user, whose in (
+        (limits.user, run.author, f"{run.author} has"),
+        (limits.queue, None, "the queue has"),
+    ):
+        if limit and (said := _spent(limit, run, *shares.live_of_queue(conn, queue.id, user=user))):
+            return f"{whose} {said}"
     entity = accounts.find_entity(conn, queue.entity)
     if entity is not None and entity.limits:
         said = _spent(entity.limits, run, *shares.live_of_entity(conn, queue.entity))

@@ -13,7 +13,7 @@ from muster.domain.run import LOST_AFTER, EventType, RunHead
 from muster.service.bus import locality_topic
 from muster.service.journal import Entry, write
 from muster.service.observe import end_attempt_unseen
-from muster.store import agents, records, runs
+from muster.store import agents, records, runs, shares
 from muster.store.database import Tx
 
 KEEP_ANSWERS = timedelta(hours=24)
@@ -65,6 +65,11 @@ def _is_better_elsewhere(tx: Tx, head: RunHead, locality: str | None, now: datet
         return True
     serving = agents.of_queue(tx.conn, head.queue_id)
     return any(agent.online(now) and agent.locality != locality for agent in serving)
+
+
+def repair(tx: Tx) -> None:
+    """Find whoever waits and was not noted to; there should be nobody."""
+    shares.repair(tx.conn)
 
 
 def keep_time(tx: Tx, *, now: datetime) -> None:

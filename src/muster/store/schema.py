@@ -41,6 +41,11 @@ def micros(at: datetime) -> int:
     return (at - _EPOCH) // _MICRO
 
 
+def moment(value: int) -> datetime:
+    """A moment that was kept so."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
 class Instant(TypeDecorator[datetime]):
     """A moment, kept as microseconds since 1970: compares and indexes alike on every database."""
 
@@ -51,7 +56,7 @@ class Instant(TypeDecorator[datetime]):
         return None if value is None else micros(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        return None if value is None else _EPOCH + timedelta(microseconds=value)
+        return None if value is None else moment(value)
 
 
 class Words(TypeDecorator[str]):
@@ -167,14 +172,22 @@ queue_versions = Table(
     Column("policy", _optional_json()),  # order, limits, what a launch may change
 )
 
-# What each user had of a queue of late: see `muster.domain.share`.
+# What each user had of a queue of late, and whether it waits there: see `muster.store.shares`.
 shares = Table(
     "shares",
     metadata,
     Column("queue_id", ForeignKey("queues.id", ondelete="CASCADE"), primary_key=True),
     Column("user", String(64), primary_key=True),
     Column("used", Float, nullable=False),
-    Column("served_at", Instant, nullable=False),  # when something it had ended last
+    Column("served_at", Instant),  # when something it had ended last
+    Column("rank", BigInteger),  # of its first run that waits, or less; null: none waits
+    Column("priority", String(16)),  # of that run
+    Index(
+        "ix_shares_waiting",
+        "queue_id",
+        sqlite_where=text("rank IS NOT NULL"),
+        postgresql_where=text("rank IS NOT NULL"),
+    ),
 )
 
 jobs = Table(

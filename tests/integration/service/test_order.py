@@ -6,16 +6,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import given as given_
+from hypothesis import strategies as st
+from sqlalchemy import delete, insert, select, update
 
 from muster.domain.access import Actor, Role
 from muster.domain.errors import ImpossibleRequest, MusterError
 from muster.domain.observation import ReplicaState
 from muster.domain.policy import Limit, Policy
 from muster.domain.resources import Resources
-from muster.domain.run import Priority
-from muster.domain.share import START_CHARGE, rate
-from muster.service import claim, queue
-from muster.store import accounts, shares
+from muster.domain.run import AttemptEnd, Priority, Retry, queue_rank
+from muster.domain.schedule import Candidate
+from muster.domain.share import START_CHARGE, Line, Standing, rate, weight
+from muster.service import claim, queue, sweep
+from muster.store import accounts, schema, shares
+from muster.store.database import Tx
 from world import GIB, MACHINE, Worker, World, member, order
 
 HOUR = timedelta(hours=1)
@@ -86,24 +92,131 @@ def test_who_used_much_waits_for_who_used_little(world: World, bob: Actor) -> No
 
 def test_what_the_store_charges_is_what_the_rules_say(world: World) -> None:
     values = {"gpus": 2, "cpus": 3, "memory": "8Gi"}
-    agent = world.agent()
-    [run_id] = launched(world, 1, values=values)
+    agent = world.agent(max_jobs=1)
+    run_id, _ = launched(world, 2, values=values)
     agent.poll()
     world.clock.advance(100)
     needs = Resources(gpus=2, millicpus=3000, memory=8 * GIB)
 
     def used() -> float:
-        queue_id = world.run(run_id).head.queue_id
-        waiting = world.do(lambda tx: shares.waiting_users(tx.conn, queue_id))
-        found = world.do(lambda tx: shares.standings(tx.conn, queue_id, waiting, now=world.now))
-        return found["ann"].used
+        return waiting_in_order(world)["ann"].used
 
     assert used() == pytest.approx(rate(needs) * (100 + START_CHARGE.total_seconds()))
     finish(agent, run_id)
-    launched(world, 1)
     assert used() == pytest.approx(rate(needs) * 100, rel=1e-4)
     world.clock.advance(timedelta(days=7))
     assert used() == pytest.approx(rate(needs) * 50, rel=1e-3), "it halves in a week"
+
+
+def waiting_in_order(world: World, *, share: bool = True) -> dict[str, Standing]:
+    found = world.do(lambda tx: queue.find(tx.conn, world.owner, "gpu", None))
+    return world.do(lambda tx: shares.first_waiting(tx.conn, found.id, now=world.now, share=share, limit=100))
+
+
+users = st.lists(
+    st.tuples(
+        st.sampled_from(Priority),
+        st.integers(0, 40),  # hours it has been waiting
+        st.one_of(st.none(), st.integers(0, 40)),  # hours since it was served
+        st.one_of(st.just(0.0), st.floats(1, 1e6)),  # what it used
+    ),
+    max_size=12,
+)
+
+
+@given_(asked=users, share=st.booleans())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_store_orders_users_as_the_rules_do(
+    world: World, asked: list[tuple[Priority, int, int | None, float]], share: bool
+) -> None:
+    found = world.do(lambda tx: queue.find(tx.conn, world.owner, "gpu", None))
+    standings = {
+        f"u{number:02}": Standing(
+            user=f"u{number:02}",
+            rank=queue_rank(world.now - timedelta(hours=waited), priority),
+            priority=priority,
+            used=used,
+            served_at=None if served is None else world.now - timedelta(hours=served),
+        )
+        for number, (priority, waited, served, used) in enumerate(asked)
+    }
+
+    def fill(tx: Tx) -> None:
+        tx.conn.execute(delete(schema.shares))
+        for one in standings.values():
+            tx.conn.execute(
+                insert(schema.shares).values(
+                    queue_id=found.id,
+                    user=one.user,
+                    used=one.used * weight(world.now),
+                    served_at=one.served_at,
+                    rank=one.rank,
+                    priority=one.priority.value,
+                )
+            )
+
+    world.do(fill)
+    seen = waiting_in_order(world, share=share)
+    runs_of = {
+        user: Candidate(run_id=user, needs=Resources(), user=user, priority=one.priority, rank=one.rank)
+        for user, one in standings.items()
+    }
+    line = Line(lambda user: [runs_of[user]], now=world.now, standings=standings, share=share)
+    by_rules = []
+    while (candidate := line.next()) is not None:
+        by_rules.append(candidate.user)
+    assert list(seen) == by_rules
+    assert {user: (s.rank, s.served_at) for user, s in seen.items()} == {
+        user: (s.rank, s.served_at) for user, s in standings.items()
+    }
+
+
+def ranks(world: World) -> dict[str, int | None]:
+    """What the store has noted of who waits."""
+    rows = world.do(lambda tx: tx.conn.execute(select(schema.shares.c.user, schema.shares.c.rank)).all())
+    return {row.user: row.rank for row in rows}
+
+
+def test_it_is_noted_who_waits_and_who_does_not_any_more(world: World, bob: Actor) -> None:
+    anns, bobs = launched(world, 2), launched(world, 1, bob)
+    agent = world.agent(max_jobs=1)
+    assert ranks(world) == {"ann": world.run(anns[0]).rank, "bob": world.run(bobs[0]).rank}
+    for _ in range(3):
+        [run_id] = given(agent.poll())
+        finish(agent, run_id)
+    agent.poll()
+    assert ranks(world) == {"ann": None, "bob": None}
+    launched(world, 1, bob)
+    assert ranks(world)["bob"] is not None
+
+
+def test_what_was_lost_waits_again_and_is_noted(world: World) -> None:
+    [run_id] = launched(world, 1, retry=Retry(max=1, on=frozenset({AttemptEnd.FAILED})))
+    agent = world.agent()
+    agent.poll()
+    agent.poll()
+    assert ranks(world) == {"ann": None}
+    agent.report(agent.held.pop(run_id), member(0, ReplicaState.FAILED, exit_code=1))
+    assert ranks(world) == {"ann": world.run(run_id).rank}
+    assert given(agent.poll()) == [run_id]
+
+
+def test_a_user_whose_last_run_was_stopped_holds_up_nobody(world: World, bob: Actor) -> None:
+    [stopped] = launched(world, 1)
+    bobs = launched(world, 1, bob)
+    world.stop(stopped)
+    agent = world.agent()
+    assert given(agent.poll()) == bobs
+    assert ranks(world)["ann"] is None
+
+
+def test_who_was_forgotten_is_found_again(world: World) -> None:
+    [run_id] = launched(world, 1)
+    world.do(lambda tx: tx.conn.execute(update(schema.shares).values(rank=None, priority=None)))
+    agent = world.agent()
+    assert given(agent.poll()) == []
+    world.do(sweep.repair)
+    assert given(agent.poll()) == [run_id]
 
 
 def test_priority_comes_before_share(world: World, bob: Actor) -> None:

@@ -43,6 +43,7 @@ class Crowd:
         for letter, queue_id, count in (("d", self.deep, QUEUED), ("s", self.shallow, SHALLOW)):
             self.fill(letter, queue_id, count, spec, project="default", state="queued", at=None)
         self.fill("o", self.old, ENDED, spec, project="done", state="succeeded", at=1_000_000)
+        world.do(lambda tx: shares.repair(tx.conn))
 
     def fill(
         self, letter: str, queue_id: str, count: int, spec: str, *, project: str, state: str, at: int | None
@@ -107,8 +108,12 @@ INDEXED: dict[str, tuple[Asking, str]] = {
         lambda tx, crowd: runs.waiting(tx.conn, crowd.deep, "ann", room=MACHINE, after=None, limit=64),
         "ix_runs_waiting_user",
     ),
-    "who waits": (
-        lambda tx, crowd: shares.waiting_users(tx.conn, crowd.deep),
+    "who waits, from the runs": (
+        lambda tx, crowd: tx.conn.execute(shares.first_of_each_user, {"queue_id": crowd.deep}).all(),
+        "COVERING INDEX ix_runs_waiting_user",
+    ),
+    "the next run of a user": (
+        lambda tx, crowd: shares.refresh(tx.conn, crowd.deep, ["ann"]),
         "COVERING INDEX ix_runs_waiting_user",
     ),
     "runs of an entity": (page(entities=MINE), "ix_runs_lists"),

@@ -29,11 +29,24 @@ def upgrade() -> None:
         sa.Column("queue_id", sa.String(16), nullable=False),
         sa.Column("user", sa.String(64), nullable=False),
         sa.Column("used", sa.Float(), nullable=False),
-        sa.Column("served_at", sa.BigInteger(), nullable=False),
+        sa.Column("served_at", sa.BigInteger()),
+        sa.Column("rank", sa.BigInteger()),
+        sa.Column("priority", sa.String(16)),
         sa.PrimaryKeyConstraint("queue_id", "user", name=op.f("pk_shares")),
         sa.ForeignKeyConstraint(
             ["queue_id"], ["queues.id"], ondelete="CASCADE", name=op.f("fk_shares_queue_id_queues")
         ),
+    )
+    _index("ix_shares_waiting", "shares", ["queue_id"], where="rank IS NOT NULL")
+    op.execute(
+        """
+        INSERT INTO shares (queue_id, "user", used, rank, priority)
+        SELECT queue_id, author, 0, rank, priority FROM runs AS r WHERE state = 'queued' AND seq = (
+            SELECT seq FROM runs AS f
+            WHERE f.queue_id = r.queue_id AND f.state = 'queued' AND f.author = r.author
+            ORDER BY f.rank, f.seq LIMIT 1
+        )
+        """
     )
     op.create_table(
         "jobs",
