@@ -149,7 +149,7 @@ def _plan_all(
         check_open(queue, order.priority)
         run, rendered = _plan(actor, order, queue, variables[queue.id], entity=entity, now=now, random=random)
         _check_possible(rendered.resources, rooms[run.head.queue_id], found[place])
-        code = (entity, order.snapshot, *order.command[:1], *run.spec.managed_files)
+        code = (queue.id, order.snapshot, *order.command[:1], *run.spec.managed_files)
         if code not in checked:
             checked.add(code)
             _check_code(conn, entity, run.spec, queue)
