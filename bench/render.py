@@ -16,6 +16,7 @@ from muster.domain.queue import Queue
 from muster.domain.variables import Variable
 from muster.engine.port import Work
 from muster.service.customize import customize, origins_of
+from muster.service.launch import Order
 from muster.service.render import RENDERERS, TRACERS
 
 ABOUT = (
@@ -72,7 +73,8 @@ def rendered(queue: Queue, work: Work) -> object:
 
 def traced(queue: Queue, work: Work) -> object:
     made = customize(queue, _variables(queue), {"gpus": 2}, {})
-    return TRACERS[queue.engine](_with_config(work, made.config), origins_of(queue, made, image=work.image))
+    order = Order(queue=queue.name, command=tuple(work.command), image=work.image)
+    return TRACERS[queue.engine](_with_config(work, made.config), origins_of(queue, made, order))
 
 
 def _variables(queue: Queue) -> list[Variable]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from muster.domain.observation import AttemptKey
+from muster.domain.policy import Policy
+from muster.domain.queue import Queue
 from muster.engine.port import Work
+from muster.service import queue
+from muster.store import queues
+from muster.store.database import Tx
+from world import World
 
 IMAGE = "acme/train:main"
 
@@ -28,6 +35,28 @@ def work(config: Mapping[str, Any], *command: str, **more: Any) -> Work:
 def job(*containers: dict[str, Any], pod: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """A Job of these containers; without any, of one that says nothing."""
     return {"spec": {"template": {"spec": {"containers": list(containers) or [{}], **(pod or {})}}, **spec}}
+
+
+def cluster_queue(world: World, config: dict[str, Any], **rules: Any) -> Queue:
+    """A queue `cluster` with these rules of its owner."""
+
+    def work(tx: Tx) -> Queue:
+        made = queue.create(
+            tx,
+            world.owner,
+            name="cluster",
+            resource="kubernetes",
+            config=config,
+            variables={},
+            entity=None,
+            now=world.now,
+            random=world.random,
+        )
+        newer = replace(made, version=2, policy=Policy.parse(rules))
+        queues.add_version(tx.conn, newer, at=world.now, by="ann")
+        return newer
+
+    return world.do(work)
 
 
 def expanded(text: str) -> str:

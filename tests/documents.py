@@ -16,7 +16,7 @@ BAD: tuple[tuple[str, str, int, int], ...] = (
     ('{"env": {"A": "1",\n "A": "2"}}', "the key 'A' is there twice", 2, 2),
     ("env:\n  2: x\n", "the key '2' is not text", 2, 3),
     ("env:\n  true: x\n", "the key 'true' is not text", 2, 3),
-    ("env:\n  ? [a]\n  : 1\n", "the key this is not text", 2, 5),
+    ("env:\n  ? [a]\n  : 1\n", "a key is not text", 2, 5),
     ("env:\n\tA: b\n", "found character '\\t'", 2, 1),
     ("env:\n  A: x\0y\n", "the character U+0000 is not allowed", 2, 7),
     ("env:\n  A: x\x1by\n", "the character U+001B is not allowed", 2, 7),

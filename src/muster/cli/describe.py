@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from muster.cli.output import show, show_facts
-from muster.cli.words import ago, count, moment, state, took, visible
+from muster.cli.words import ago, count, moment, state, took, visible, written
 from muster.domain.resources import format_cpus, readable_bytes
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _changes(run: RunModel) -> str:
 def _value(value: Any) -> str:
     if value is None:
         return "none"
-    return shlex.join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+    return shlex.join(map(written, value)) or "none" if isinstance(value, list) else written(value)
 
 
 def _standing(run: RunModel) -> Text:
@@ -136,7 +136,7 @@ def _resources(run: RunModel) -> str:
 
 
 def pairs_of(values: Mapping[str, Any]) -> str:
-    return visible(" ".join(f"{name}={value}" for name, value in values.items()))
+    return visible(" ".join(f"{name}={written(value)}" for name, value in values.items()))
 
 
 def _when(at: datetime | None) -> str:

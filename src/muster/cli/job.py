@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +13,12 @@ from muster.cli.options import Entity, Json, OneJob, Project, Yes
 from muster.cli.output import confirm, connect, hint, show, show_facts, show_json, show_table
 from muster.cli.table import Cell, column
 from muster.cli.usage import BadUsage, as_usage
-from muster.cli.words import ago, moment, state
+from muster.cli.words import ago, moment, state, visible
 from muster.domain.job import JobName
 
 if TYPE_CHECKING:
     from muster.client.sync import Client
+    from muster.domain.inputs import InputDeclaration
     from muster.wire.jobs import JobModel, JobVersionModel
 
 app = typer.Typer(
@@ -112,10 +113,21 @@ def _show_version(job: JobModel, version: JobVersionModel) -> None:
             ("entrypoint", shlex.join(version.entrypoint)),
             ("arguments", shlex.join(version.arguments)),
             ("config", pairs_of(version.config)),
+            ("inputs", _inputs(version.inputs)),
             ("shape", shape_of(version.training)),
             ("created", f"{moment(version.created_at)} by {version.created_by}"),
         ]
     )
+
+
+def _inputs(declared: dict[str, Any] | None) -> str:
+    """The names of those it declares; JSON has their rules."""
+    from muster.domain.inputs import InputDeclaration
+
+    if declared is None:
+        return ""
+    schema = InputDeclaration.parse(declared).schema
+    return visible(", ".join(schema.names_at(()) or ())) if schema else "any"
 
 
 @app.command(cls=LaunchCommand)
@@ -137,6 +149,10 @@ def create(
     config: Annotated[
         list[str] | None, typer.Option(metavar="K=V", help="Default of an input. Repeat.")
     ] = None,
+    inputs_file: Annotated[
+        str | None,
+        typer.Option("--inputs", metavar="FILE", help="What inputs it takes; else its muster.yaml says."),
+    ] = None,
     nodes: Annotated[int | None, typer.Option(metavar="N", help="Nodes.")] = None,
     procs_per_node: Annotated[
         str | None, typer.Option(metavar="N|gpu", help="Processes on each node.")
@@ -150,10 +166,14 @@ def create(
     \b
     muster job create -d acme/train:main -- train.py --epochs 3
     muster job create . --name trainer -- train.py
+    muster job create -u https://host/team/code.git --inputs inputs.yaml -- train.py
+
+    FILE is YAML or JSON: a JSON Schema, or {schema, arguments, files} as under `inputs` of a muster.yaml.
     """
-    from muster.cli.order import Shape, Source
+    from muster.cli.order import Shape, Source, code_folder
     from muster.cli.submit import with_source
     from muster.cli.values import inputs
+    from muster.client.jobfile import JobFile, read_jobfile
     from muster.wire.jobs import JobRequest
     from muster.wire.runs import GitModel, TrainingModel
 
@@ -163,20 +183,25 @@ def create(
         raise BadUsage("A job needs a source.", hint="Give a folder, -d IMAGE or -u GIT.")
     shape = Shape(nodes=nodes, procs_per_node=procs_per_node).given()
     git = Source(git=uri, ref=ref, git_folder=folder).git_source()
+    code = code_folder(Path(path)) if path is not None else None
+    with as_usage():
+        said = read_jobfile(code) if code is not None else JobFile()
+    declared = _declared(inputs_file) if inputs_file is not None else said.inputs
     with connect() as client:
         request = JobRequest(
-            name=name,
+            name=name or said.name,
             entity=entity or client.settings.entity,
             project=project or client.settings.project,
             image=image,
             git=GitModel.of(git) if git else None,
-            command=ctx.meta["command"] or [],
+            command=said.command(ctx.meta["command"] or ()),
             config=inputs(config or []),
+            inputs=declared.to_data() if declared else None,
             training=TrainingModel(**shape) if shape else None,
         )
         if not request.command and image is None:
             raise BadUsage("There is no command to run.", hint="Put it behind `--`, as for a launch.")
-        full = client.wait(with_source(client.asynchronous, request, Path(path) if path else None))
+        full = client.wait(with_source(client.asynchronous, request, code))
         made = client.create_job(full)
     if json:
         show_json(made)
@@ -244,6 +269,16 @@ def delete(
         show_json(found)
     else:
         show(f"Job {found.name} is deleted. Its runs stay.")
+
+
+def _declared(path: str) -> InputDeclaration:
+    """What the file declares: a JSON Schema, or that with arguments and files beside it."""
+    from muster.cli import yamlfile
+    from muster.domain.inputs import KEYS, InputDeclaration
+
+    data = yamlfile.read_mapping(path)
+    with as_usage(yamlfile.name_of(path)):
+        return InputDeclaration.parse(data if set(data) <= set(KEYS) else {"schema": data})
 
 
 def _name(text: str) -> JobName:

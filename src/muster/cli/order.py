@@ -101,7 +101,7 @@ class Order:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    source_name: str | None = None  #: what the folder's muster.yaml calls its job
+    job_name: str | None = None  #: what the folder's muster.yaml calls its job
     declared: InputDeclaration | None = None  #: what the folder's muster.yaml says about inputs
     grid: Grid | None = None
 
@@ -123,13 +123,13 @@ class Order:
     ) -> Order:
         """Refuses what cannot be right, before anything is sent."""
         _check_supported(source)
-        folder = _folder(source.path) if source.path is not None else None
+        folder = code_folder(source.path) if source.path is not None else None
         with as_usage():
             jobfile = read_jobfile(folder) if folder is not None else JobFile()
         words: tuple[str, ...] = ()
         if source.job is None:
-            elsewhere = source.image is not None or source.git is not None
-            words = _command(jobfile.command(command or ()), folder, image=source.image, elsewhere=elsewhere)
+            given = None if command is None and not jobfile.entrypoint else jobfile.command(command or ())
+            words = _command(given, folder, source)
         return cls(
             command=words,
             folder=folder,
@@ -144,7 +144,7 @@ class Order:
             config=_config(config, config_file),
             env=pairs("--env", env, example="NAME=value"),
             declared=jobfile.inputs,
-            source_name=jobfile.name,
+            job_name=jobfile.name,
             grid=_grid(grid),
             **where,
         )
@@ -153,6 +153,7 @@ class Order:
         return replace(self, config=config)
 
     def request(self, settings: ClientSettings) -> LaunchRequest:
+        from muster.client.upload import source_name
         from muster.wire.runs import GitModel, LaunchRequest, RetryModel, TrainingModel
 
         return LaunchRequest(
@@ -171,7 +172,8 @@ class Order:
             inputs=self.declared.to_data() if self.declared else None,
             overrides=dict(self.overrides),
             git=GitModel.of(self.git) if self.git else None,
-            source_name=self.source_name,
+            source_name=source_name(self.folder) if self.folder else None,
+            job_name=self.job_name,
             job=self.job,
             entrypoint=list(self.entrypoint) if self.entrypoint is not None else None,
             arguments=list(self.arguments) if self.arguments is not None else None,
@@ -195,7 +197,7 @@ def _check_supported(source: Source) -> None:
         raise BadUsage(f"{' and '.join(given)} name different things to run.", hint="Give one of them.")
 
 
-def _folder(path: Path) -> Path:
+def code_folder(path: Path) -> Path:
     if path.is_file():
         hint = f"Launch its folder, and name it behind `--`: muster launch {path.parent} -- {path.name}"
         raise BadUsage(f"{str(path)!r} is a file.", hint=hint)
@@ -204,12 +206,12 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _command(
-    words: Sequence[str] | None, folder: Path | None, *, image: str | None, elsewhere: bool
-) -> tuple[str, ...]:
-    """`elsewhere`: a script that is here by chance is not the one that is meant."""
-    if not words and image is not None:
+def _command(words: Sequence[str] | None, folder: Path | None, source: Source) -> tuple[str, ...]:
+    """`words` None: nothing was said of a command."""
+    if not words and source.image is not None:
         return ()  # an image has a command of its own
+    if words is None and folder is None and source.git is None:
+        return ()  # and the queue may have an image
     if not words or not words[0].strip():
         raise BadUsage("There is no command to run.", hint=f"Put it behind `--`: {_EXAMPLE}")
     if any("\0" in word for word in words):
@@ -218,7 +220,7 @@ def _command(
     if script.endswith(".py") and not script.startswith("/"):
         if folder is not None:
             _check_script(folder, script)
-        elif not elsewhere and Path(script).is_file():
+        elif source.image is None and source.git is None and Path(script).is_file():
             raise BadUsage(
                 f"{script!r} is here, but no folder is launched with it.",
                 hint=f"Take this folder along: muster launch . -- {script} …",

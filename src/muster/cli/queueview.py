@@ -9,7 +9,7 @@ from rich.text import Text
 
 from muster.cli.output import hint, say, show, show_facts, show_table
 from muster.cli.table import column
-from muster.cli.words import ago, count, moment, visible
+from muster.cli.words import ago, count, moment, visible, written
 from muster.cli.yamlfile import dump
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _variable_row(name: str, rule: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
         str(rule.get("type", "")),
-        "(required)" if default is None else str(default),
+        "(required)" if default is None else written(default),
         _allowed(rule),
         str(rule.get("description", "")),
     )
@@ -137,7 +137,7 @@ def _variable_row(name: str, rule: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _allowed(rule: Mapping[str, Any]) -> str:
     if rule.get("choices"):
-        return ", ".join(map(str, rule["choices"]))
+        return ", ".join(map(written, rule["choices"]))
     low, high = rule.get("minimum"), rule.get("maximum")
     if low is not None and high is not None:
         return f"{low} … {high}"

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from rich.text import Text
 
@@ -19,15 +18,13 @@ from muster.cli.order import Order
 from muster.cli.output import hint, say, show, show_json
 from muster.cli.usage import as_usage
 from muster.cli.words import state
+from muster.client import upload
 from muster.client.api import AsyncClient
-from muster.client.git import pinned
-from muster.client.upload import Progress, source_name, upload_code
+from muster.client.upload import Progress, R
 from muster.domain.errors import BadCommand
 from muster.domain.run import RunState
-from muster.wire.jobs import JobRequest
-from muster.wire.runs import GitModel, LaunchRequest, RunModel
+from muster.wire.runs import LaunchRequest, RunModel
 
-R = TypeVar("R", LaunchRequest, JobRequest)
 Begin = Callable[[AsyncClient], Awaitable[RunModel]]  #: what makes the run
 
 
@@ -97,21 +94,11 @@ async def prepared(client: AsyncClient, order: Order) -> LaunchRequest:
 
 
 async def with_source(client: AsyncClient, request: R, folder: Path | None) -> R:
-    """The request with its folder uploaded, or with the commit of its repository."""
-    if request.git is not None:
-        source = await pinned(request.git.to_domain())
-        if source.commit is None:
-            say("Note: ", "the commit could not be looked up from here; the agent does it.")
-        request = request.model_copy(update={"git": GitModel.of(source)})
-    if folder is None:
-        return request
+    """The same with its code on the server, told as it goes."""
     with _progress() as progress, as_usage(kind=BadCommand):
-        snapshot, code = await upload_code(
-            client, folder, command=request.command, entity=request.entity, progress=progress
+        return await upload.with_source(
+            client, request, folder, progress=progress, note=partial(say, "Note: ")
         )
-    for note in code.notes:
-        say("Note: ", note)
-    return request.model_copy(update={"snapshot": snapshot.id, "source_name": source_name(folder)})
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from muster.client.api import AsyncClient
-from muster.client.sdk import Asked, Run, default_client, request_for, with_code
+from muster.client.sdk import Asked, Run, default_client, request_for
 from muster.client.sync import Client
-from muster.client.upload import Progress
+from muster.client.upload import Progress, with_source
 from muster.domain.grid import Grid
 from muster.domain.run import RunState
 from muster.wire.groups import GridRequest, GroupModel, GroupRuns
@@ -112,5 +112,5 @@ def launch_grid(
 async def _launch(
     client: AsyncClient, request: LaunchRequest, grid: Grid, folder: Path | None, progress: Progress | None
 ) -> GroupRuns:
-    whole = await with_code(client, request, folder, progress)
+    whole = await with_source(client, request, folder, progress=progress)
     return await client.launch_grid(GridRequest(launch=whole, grid=grid.to_data()))

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from muster.client.api import AsyncClient
-from muster.client.git import pinned
 from muster.client.jobfile import JobFile, read_jobfile
 from muster.client.settings import ClientSettings, load
 from muster.client.sync import Client
-from muster.client.upload import Progress, source_name, upload_code
+from muster.client.upload import Progress, with_source
 from muster.domain.errors import BadCommand
 from muster.domain.run import Priority, RunState
 from muster.domain.training import Training
@@ -282,14 +281,15 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
     jobfile = read_jobfile(folder) if folder is not None else JobFile()
     priority = asked.get("priority")
     image, job = asked.get("image"), asked.get("job")
-    words = _words(asked.get("command"), jobfile, required=image is None and job is None)
+    has_code = folder is not None or asked.get("git") is not None
+    words = _words(asked.get("command"), jobfile, required=has_code and image is None and job is None)
     return LaunchRequest(
         queue=asked.get("queue", "local"),
         command=[] if job is not None else words,
         arguments=words or None if job is not None else None,
         job=job,
         git=_git(asked.get("git")),
-        source_name=jobfile.name,
+        job_name=jobfile.name,
         entity=asked.get("entity") or settings.entity,
         project=asked.get("project") or settings.project,
         name=asked.get("name"),
@@ -307,24 +307,7 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
 async def _launch(
     client: AsyncClient, request: LaunchRequest, folder: Path | None, progress: Progress | None
 ) -> RunModel:
-    return await client.launch(await with_code(client, request, folder, progress))
-
-
-async def with_code(
-    client: AsyncClient, request: LaunchRequest, folder: Path | None, progress: Progress | None
-) -> LaunchRequest:
-    """The request with `folder` uploaded as its code, or with the commit of its repository."""
-    if request.git is not None:
-        source = await pinned(request.git.to_domain())
-        request = request.model_copy(update={"git": GitModel.of(source)})
-    if folder is None:
-        return request
-    snapshot, _ = await upload_code(
-        client, folder, command=request.command, entity=request.entity, progress=progress
-    )
-    return request.model_copy(
-        update={"snapshot": snapshot.id, "source_name": request.source_name or source_name(folder)}
-    )
+    return await client.launch(await with_source(client, request, folder, progress=progress))
 
 
 def default_client() -> Client:

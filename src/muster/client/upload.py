@@ -1,18 +1,46 @@
-"""Bringing a folder of code to the server: only what it does not have yet."""
+"""Bringing the code of a launch to the server: a folder, as far as it is not there yet; or its commit."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from muster.client.api import AsyncClient
 from muster.client.code import CollectedCode, collect, pack
+from muster.client.git import pinned
 from muster.domain.errors import BadCommand, nearest
 from muster.wire.code import SnapshotModel, SnapshotRequest
-from muster.wire.runs import MAX_SOURCE_NAME
+from muster.wire.jobs import JobRequest
+from muster.wire.runs import MAX_SOURCE_NAME, GitModel, LaunchRequest
 
 Progress = Callable[[str, int, int], None]  #: what, done bytes, all bytes
+R = TypeVar("R", LaunchRequest, JobRequest)
+
+
+async def with_source(
+    client: AsyncClient,
+    request: R,
+    folder: Path | None,
+    *,
+    progress: Progress | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> R:
+    """The request with its folder uploaded, or with the commit of its repository."""
+    if request.git is not None:
+        source = await pinned(request.git.to_domain())
+        if source.commit is None:
+            note("the commit could not be looked up from here; the agent does it.")
+        request = request.model_copy(update={"git": GitModel.of(source)})
+    if folder is None:
+        return request
+    snapshot, code = await upload_code(
+        client, folder, command=request.command, entity=request.entity, progress=progress
+    )
+    for text in code.notes:
+        note(text)
+    return request.model_copy(update={"snapshot": snapshot.id, "source_name": source_name(folder)})
 
 
 async def upload_code(
@@ -47,7 +75,7 @@ def source_name(folder: Path) -> str | None:
 
 def check_script(code: CollectedCode, command: list[str]) -> None:
     """Refuse a script that is not among the files, before anything is sent."""
-    script = command[0].removeprefix("./")
+    script = command[0].removeprefix("./") if command else ""
     if not script.endswith(".py") or script.startswith("/"):
         return
     paths = [file.path for file in code.snapshot.files]

@@ -44,6 +44,11 @@ class Written:
         return self.places.get(whole)
 
 
+def looks_like_objects(config: Mapping[str, Any]) -> bool:
+    """Is this of Kubernetes? No other config has keys like these."""
+    return bool({"apiVersion", "kind", "spec"} & set(config)) or set(config) == {MANY_OBJECTS}
+
+
 def read_definition(text: str, *, name: str = "", resource: str | None = None) -> Written:
     """A queue's file; `resource`: what is known of it from elsewhere, `name`: what errors call the file."""
     documents = read_all(text, name=name)

@@ -257,8 +257,8 @@ class _Reader:
         if key.tag == _MERGE:
             self._refuse(key, "merge keys are not read", "Write the keys themselves here.")
         if key.tag != f"{_TAG}str" or isinstance(key.value, list):
-            shown = repr(key.value) if not isinstance(key.value, list) else "this"
-            self._refuse(key, f"the key {shown} is not text", "Put it in quotes.")
+            which = "a key" if isinstance(key.value, list) else f"the key {key.value!r}"
+            self._refuse(key, f"{which} is not text", "Put it in quotes.")
         name = self._text(key)
         if name in seen:
             self._refuse(key, f"the key {name!r} is there twice", "Drop one of them.")

@@ -228,7 +228,7 @@ class AlreadyExists(Conflict):
     def __init__(self, what: str, name: str) -> None:
         super().__init__(
             f"There is already a {what} {name!r}.",
-            hint=f"Choose another name, or change that one with `muster {what} edit {name}`.",
+            hint=f"Choose another name; `muster {what} show {name}` shows that one.",
             facts={"what": what, "name": name},
         )
 

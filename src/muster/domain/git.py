@@ -96,7 +96,8 @@ def _check_parts(url: str, shown: str) -> None:
             hint="Leave it out. Let git on the agent's machine know it: a credential helper, or an ssh key.",
         )
     if parts.query or parts.fragment:
-        raise BadGit(f"{shown!r} goes on behind the repository's path.", hint="Give a branch with --ref.")
+        path = re.split("[?#]", shown)[0]  # what is behind it may be a secret
+        raise BadGit(f"'{path}…' goes on behind the repository's path.", hint="Give a branch with --ref.")
 
 
 def scheme_of(url: str) -> str | None:

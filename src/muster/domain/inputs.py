@@ -27,7 +27,7 @@ MAX_DEPTH = 64
 MAX_FILES = 20
 FORMATS = (".yaml", ".yml", ".json", ".toml")
 
-_KEYS = ("schema", "arguments", "files")
+KEYS = ("schema", "arguments", "files")
 _FLAG = re.compile(r"(?:--?)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 #: Dotted names of inputs; True stands for all inputs.
@@ -49,8 +49,8 @@ class InputDeclaration:
                 f"{where} is not a mapping.", hint=f"Write {where}: {{schema: …, arguments: …, files: …}}."
             )
         for key in data:
-            if key not in _KEYS:
-                raise UnknownKey(str(key), where=where, known=_KEYS)
+            if key not in KEYS:
+                raise UnknownKey(str(key), where=where, known=KEYS)
         given = data.get("schema")
         schema = Schema.parse(given, where=f"{where}.schema") if given is not None else None
         return cls(
@@ -101,6 +101,17 @@ def checked_inputs(declaration: InputDeclaration | None, given: Mapping[str, Any
     if problems:
         raise refusal(declaration.schema, problems)
     return inputs
+
+
+def check_defaults(declaration: InputDeclaration, given: Mapping[str, Any]) -> None:
+    """Refuse recorded inputs that no launch could be made with. What is missing, a launch may still give."""
+    _check_size(given)
+    if declaration.schema is None:
+        return
+    problems = declaration.schema.problems(declaration.schema.filled(given))
+    wrong = [problem for problem in problems if problem.kind.name != "required"]
+    if wrong:
+        raise refusal(declaration.schema, wrong)
 
 
 def names_to_data(files: Mapping[str, Names]) -> dict[str, Any]:

@@ -24,8 +24,9 @@ COUNTS = (
     "spec.replicatedJobs[*].replicas",
     "spec.replicatedJobs[*].template.spec.parallelism",
     "spec.replicatedJobs[*].template.spec.completions",
+    "spec.trainer.numNodes",
 )
-_COUNT_KEYS = frozenset({"parallelism", "completions", "minAvailable", "replicas"})
+_COUNT_KEYS = frozenset({"parallelism", "completions", "minAvailable", "replicas", "numNodes"})
 
 #: Whoever may write these may leave the container, or act in the cluster as somebody else.
 GUARDED = frozenset(

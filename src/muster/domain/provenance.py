@@ -7,7 +7,7 @@ the shape of what it is about, with a source in place of each leaf: a scalar, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -28,9 +28,13 @@ class Origins:
 
     config: Sources = INJECTED  #: of the bound config
     image: str = LAUNCH
-    command: str = LAUNCH
+    command: Sequence[str] = ()  #: of each of its words; those behind these came from the launch
     inputs: str = LAUNCH
     env: Mapping[str, str] = field(default_factory=dict)  #: name → source, where it is not the launch
+
+    def of_word(self, place: int) -> str:
+        """Of a word of the command."""
+        return self.command[place] if place < len(self.command) else LAUNCH
 
     def of_env(self, name: str) -> str:
         return self.env.get(name, LAUNCH)

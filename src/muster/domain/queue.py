@@ -28,7 +28,8 @@ def engine_for(resource: str) -> str:
     engine = ENGINES.get(resource)
     if engine is None and resource in PLANNED:
         raise BadInput(
-            f"This version of Muster has no engine {PLANNED[resource]!r} yet, which {resource!r} needs.",
+            f"This version of Muster has no engine {PLANNED[resource]!r} yet"
+            + (f", which {resource!r} needs." if resource != PLANNED[resource] else "."),
             hint=f"It has: {', '.join(sorted(ENGINES))}.",
         )
     if engine is None:

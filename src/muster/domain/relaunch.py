@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from muster.domain.inputs import merged
 from muster.domain.training import Training
 
 
@@ -59,18 +60,6 @@ def _training(base: Training | None, asked: Training | None, given: frozenset[st
     return replace(base, **{name: getattr(asked, name) for name in given})
 
 
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `over`; mappings in both are merged likewise."""
-    tree = dict(base)
-    for name, value in over.items():
-        known = tree.get(name)
-        if isinstance(known, Mapping) and isinstance(value, Mapping):
-            tree[name] = merged(known, value)
-        else:
-            tree[name] = value
-    return tree
-
-
 def changes(before: Recipe, after: Recipe) -> tuple[Change, ...]:
     """What is not as it was, in the order of a launch."""
     found: list[Change] = []
@@ -87,6 +76,10 @@ def differences(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) 
     """Each value that differs, named by its way: `config.optim.lr`."""
     for name in [*before, *(name for name in after if name not in before)]:
         old, new = before.get(name), after.get(name)
+        if name not in before and isinstance(new, Mapping) and new:
+            old = {}
+        if name not in after and isinstance(old, Mapping) and old:
+            new = {}
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from differences(f"{what}.{name}", old, new)
         elif old != new or (name in before) != (name in after):

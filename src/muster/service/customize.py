@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.domain import override
 from muster.domain.errors import BadInput
 from muster.domain.path import Location
-from muster.domain.provenance import LAUNCH, Origins, config_sources
+from muster.domain.provenance import JOB, LAUNCH, Origins, config_sources
 from muster.domain.queue import Queue
 from muster.domain.template import bind, find_macros
 from muster.domain.variables import Variable
 from muster.engine.kubernetes import config as kubernetes
+
+if TYPE_CHECKING:
+    from muster.service.launch import Order
 
 #: engine → where the paths of overrides start in a config; others: at its top
 ROOTS: Mapping[str, Callable[[Mapping[str, Any]], Location]] = {
@@ -60,10 +63,19 @@ def image_for(queue: Queue, config: Mapping[str, Any], *, asked: str | None) -> 
     return image
 
 
-def origins_of(queue: Queue, made: Customized, *, image: str | None) -> Origins:
-    """Where the parts of a run came from, for its preview; `image`: the one that the launch named."""
+def origins_of(queue: Queue, made: Customized, order: Order) -> Origins:
+    """Where the parts of a run came from, for its preview."""
     label = f"queue v{queue.version}"
+    changed = {change.what.partition(".")[0] for change in order.changed}
+
+    def recorded(what: str) -> str:
+        return LAUNCH if order.version is None or what in changed else JOB
+
+    words = [recorded("entrypoint")] * len(order.entrypoint or ())
+    words += [recorded("arguments")] * (len(order.command) - len(words))
     return Origins(
         config=config_sources(queue.config, made.config, made.overridden, queue=label),
-        image=LAUNCH if image else label,
+        image=recorded("image") if order.image else label,
+        command=words,
+        inputs=recorded("config"),
     )

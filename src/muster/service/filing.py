@@ -67,6 +67,8 @@ def _from_version(order: Order, ref: JobRef, content: JobContent, defaults: Defa
     return replace(
         order,
         command=recipe.command,
+        entrypoint=recipe.entrypoint,
+        arguments=recipe.arguments,
         inputs=recipe.config,
         training=recipe.training,
         image=content.source.image,
@@ -114,7 +116,7 @@ def file(tx: Tx, made: Sequence[tuple[Run, Order]], *, now: datetime, random: Ra
             continue
         entrypoint, arguments = split(order.command)
         declared = order.declaration.to_data() if order.declaration else None
-        shape = (order.training, compact_json(declared), order.source_name)
+        shape = (order.training, compact_json(declared), order.source_name, order.job_name)
         alike = (run.entity, run.project, source, entrypoint, *shape)
         if alike not in known:
             content = JobContent(
@@ -124,7 +126,7 @@ def file(tx: Tx, made: Sequence[tuple[Run, Order]], *, now: datetime, random: Ra
                 tx,
                 entity=run.entity,
                 project=run.project,
-                name=source.name(folder=order.source_name, entrypoint=entrypoint),
+                name=order.job_name or source.name(folder=order.source_name, entrypoint=entrypoint),
                 derived=True,
                 content=content,
                 defaults=Defaults(arguments=arguments, config=order.inputs),

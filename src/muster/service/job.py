@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from muster.domain.access import Action, Actor
 from muster.domain.errors import AlreadyExists, BadInput, NotFound
+from muster.domain.inputs import InputDeclaration, check_defaults
 from muster.domain.job import (
     LATEST,
     Defaults,
@@ -20,6 +21,7 @@ from muster.domain.job import (
     checked_alias,
 )
 from muster.domain.names import RandomBytes, checked_name, new_id
+from muster.domain.source import checked_image
 from muster.store import accounts, jobs, records
 from muster.store.database import Tx
 
@@ -121,6 +123,8 @@ def create(
     if accounts.find_entity(tx.conn, entity) is None:
         raise NotFound("entity", entity, known=actor.roles)
     _check_content(tx.conn, entity, content)
+    if content.inputs is not None:
+        check_defaults(InputDeclaration.parse(content.inputs), defaults.config)
     project = checked_name(place.project or DEFAULT_PROJECT, what="project")
     chosen = checked_name(name, what="job") if name else None
     accounts.ensure_project(tx.conn, entity, project, at=now)
@@ -149,6 +153,8 @@ def _check_content(conn: Connection, entity: str, content: JobContent) -> None:
             "A job needs a source: an image, a code snapshot or a git repository.",
             hint="muster job create -d IMAGE, -u GIT or PATH.",
         )
+    if content.source.image is not None:
+        checked_image(content.source.image)
     if not content.entrypoint and content.source.kind != "image":
         raise BadInput("A job of code needs a command.", hint="Put it behind `--`, as for a launch.")
     snapshot = content.source.snapshot

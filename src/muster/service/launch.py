@@ -10,21 +10,22 @@ from typing import Any
 from sqlalchemy import Connection
 
 from muster.domain.access import Action, Actor
-from muster.domain.errors import BadCommand, BadInput, BadManagedFile, ImpossibleRequest, NotFound, nearest
+from muster.domain.errors import BadCommand, BadInput, BadManagedFile, NotFound, nearest
 from muster.domain.inputs import Delivery, InputDeclaration, deliver
 from muster.domain.names import RandomBytes, checked_name, friendly_name, new_id
-from muster.domain.provenance import JOB, pointers
+from muster.domain.provenance import pointers
 from muster.domain.queue import Queue
 from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.run import EventType, Priority, Retry, Run, RunHead, RunSpec, RunState, queue_rank
-from muster.domain.source import GitSource, JobRef
+from muster.domain.source import GitSource, JobRef, checked_image
 from muster.domain.training import Training
 from muster.domain.variables import Variable
 from muster.engine.port import Rendered
 from muster.service import filing
 from muster.service.bus import EVENTS, queue_topic
 from muster.service.customize import customize, image_for, origins_of
+from muster.service.possible import check_possible
 from muster.service.render import TRACERS, render, work_of
 from muster.service.standing import check_open
 from muster.store import accounts, agents, events, queues, records, runs, shares
@@ -57,6 +58,7 @@ class Order:
     overrides: Mapping[str, Any] = field(default_factory=dict)  #: path in the queue's config → value
     git: GitSource | None = None
     source_name: str | None = None  #: of the snapshot's folder; its job is called after it
+    job_name: str | None = None  #: what the code calls its job itself
     job: str | None = None  #: `[PROJECT/]NAME[:ALIAS]`: what is not given is taken from there
     entrypoint: tuple[str, ...] | None = None  #: in place of the job's
     arguments: tuple[str, ...] | None = None  #: in place of the job's
@@ -122,10 +124,10 @@ def preview(conn: Connection, actor: Actor, order: Order, *, now: datetime, rand
     run, _ = _plan_all(conn, actor, [order], now=now, random=random)[0]
     queue = _queue(conn, run.entity, run.queue)
     made = customize(queue, _variables(queue), order.values, order.overrides)
-    origins = origins_of(queue, made, image=order.image)
-    if order.version is not None and not order.changed:
-        origins = replace(origins, command=JOB)
-    rendered, sources = TRACERS[queue.engine](work_of(run), origins)
+    work = work_of(run)
+    if order.source_name is not None:  # of a folder that is still where it is
+        work = replace(work, has_code=True)
+    rendered, sources = TRACERS[queue.engine](work, origins_of(queue, made, order))
     return Preview(run=run, rendered=rendered, sources=pointers(sources))
 
 
@@ -148,7 +150,7 @@ def _plan_all(
         queue = found[place]
         check_open(queue, order.priority)
         run, rendered = _plan(actor, order, queue, variables[queue.id], entity=entity, now=now, random=random)
-        _check_possible(rendered.resources, rooms[run.head.queue_id], found[place])
+        check_possible(conn, rendered.resources, rooms[queue.id], queue)
         code = (queue.id, order.snapshot, *order.command[:1], *run.spec.managed_files)
         if code not in checked:
             checked.add(code)
@@ -241,6 +243,8 @@ def _check_command(order: Order, queue: Queue, delivery: Delivery) -> None:
         raise BadCommand(
             "There is no command to run.", hint="Put it behind `--`: muster launch . -- train.py --epochs 3"
         )
+    if order.image is not None:
+        checked_image(order.image)
     if order.image and queue.engine == "process":
         raise BadInput(
             f"Queue {queue.name!r} starts processes on its machine; it cannot run the image {order.image!r}.",
@@ -259,26 +263,6 @@ def _check_command(order: Order, queue: Queue, delivery: Delivery) -> None:
         raise BadCommand(
             "Command and environment are longer than 256 KiB.", hint="Put long values into a file."
         )
-
-
-def _check_possible(needs: Resources, rooms: Sequence[Resources], queue: Queue) -> None:
-    """Refuse what no machine of the queue could ever run. Agents yet unknown get the benefit of the doubt."""
-    limits = queue.policy.limits
-    for limit, whose in ((limits.queue, "all its runs together"), (limits.user, "each user")):
-        if limit.gpus is not None and needs.gpus > limit.gpus:
-            raise ImpossibleRequest(
-                f"Queue {queue.name!r} allows {whose} {limit.gpus} GPUs at once; this needs {needs.gpus}.",
-                hint="Ask for less, or launch on another queue (`muster queue list`).",
-                facts={"queue": queue.name, "gpus": needs.gpus, "limit": limit.gpus},
-            )
-    if not rooms or any(needs.fits_in(room) for room in rooms):
-        return
-    shortest = min((needs.short_of(room) for room in rooms), key=len)
-    raise ImpossibleRequest(
-        f"No machine of queue {queue.name!r} is big enough: this needs {' and '.join(shortest)}.",
-        hint="Ask for less, or launch on another queue (`muster queue list`).",
-        facts={"queue": queue.name, "short": list(shortest)},
-    )
 
 
 def _check_code(conn: Connection, entity: str, spec: RunSpec, queue: Queue) -> None:

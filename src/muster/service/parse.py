@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from muster.domain.definition import MANY_OBJECTS, Written, read_definition
+from muster.domain.definition import MANY_OBJECTS, Written, looks_like_objects, read_definition
 from muster.domain.document import check_tree
 from muster.domain.errors import BadDocument, MusterError
 from muster.domain.queue import engine_for
@@ -33,8 +33,7 @@ def parse(text: str, *, resource: str | None, variables: Mapping[str, Any]) -> S
 
 
 def _guess(found: Written) -> str:
-    config = found.config or {}
-    return MANY_OBJECTS if "kind" in config or set(config) == {MANY_OBJECTS} else DEFAULT_RESOURCE
+    return MANY_OBJECTS if looks_like_objects(found.config or {}) else DEFAULT_RESOURCE
 
 
 def _try_out(surveyed: Survey) -> None:

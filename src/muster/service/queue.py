@@ -15,6 +15,7 @@ from muster.domain.errors import AlreadyExists, Conflict, NotFound
 from muster.domain.names import RandomBytes, checked_name, new_id
 from muster.domain.policy import Policy, Security
 from muster.domain.queue import Queue, QueueVersion, engine_for
+from muster.domain.source import checked_image
 from muster.domain.template import bind, check_declared
 from muster.domain.variables import Variable
 from muster.engine.kubernetes import config as kubernetes
@@ -83,7 +84,7 @@ def create(
         created_at=now,
         created_by=actor.name,
     )
-    check_security(queue)
+    check_rules(queue)
     queues.add(tx.conn, queue)
     _audit(tx, actor, "queue.create", queue, now)
     return queue
@@ -100,8 +101,10 @@ def checked_variables(engine: str, config: Mapping[str, Any], variables: Mapping
     return {variable.name: variable.to_data() for variable in parsed}
 
 
-def check_security(queue: Queue) -> None:
-    """A queue that says `security: restricted` must have a template that can keep it."""
+def check_rules(queue: Queue) -> None:
+    """A queue must be able to keep what it says: of its image, and of `security: restricted`."""
+    if queue.policy.default_image is not None:
+        checked_image(queue.policy.default_image)
     if queue.engine != "kubernetes" or queue.policy.security is not Security.RESTRICTED:
         return
     parsed = [Variable.parse(name, data) for name, data in queue.variables.items()]
@@ -157,7 +160,7 @@ def _renew(
     if wanted.definition() == queue.definition():
         return queue
     newer = replace(wanted, version=queue.version + 1)
-    check_security(newer)
+    check_rules(newer)
     queues.add_version(tx.conn, newer, at=now, by=actor.name)
     _audit(tx, actor, action, newer, now, **more)
     tx.tell(queue_topic(queue.id))  # limits may have been raised

@@ -14,6 +14,7 @@ from muster.domain.errors import NotFound
 from muster.domain.inputs import InputDeclaration
 from muster.domain.job import JobContent, split
 from muster.domain.names import RandomBytes
+from muster.domain.queue import Queue
 from muster.domain.relaunch import Change, Recipe, changes, differences, replaced
 from muster.domain.run import Priority, Retry, Run
 from muster.domain.training import Training
@@ -65,7 +66,8 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
         given=asked.training_given,
     )
     queue = asked.queue or run.queue
-    values = {**_known_values(conn, run, queue), **asked.values}
+    place = queues.find(conn, run.entity, queue)
+    values = {**_known_values(run, place), **asked.values}
     env = {**spec.env, **asked.env}
     return Order(
         queue=queue,
@@ -78,9 +80,9 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
         values=values,
         training=recipe.training,
         retry=asked.retry or spec.retry,
-        priority=asked.priority or run.priority,
+        priority=asked.priority or _kept_priority(run, place),
         snapshot=spec.snapshot,
-        image=spec.image,
+        image=content.source.image if content else None,  # else it was the queue's, and is so again
         git=spec.git,
         declaration=InputDeclaration.parse(content.inputs) if content and content.inputs else None,
         overrides={**spec.overrides, **asked.overrides},
@@ -97,8 +99,9 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
 
 
 def _recipe(run: Run, content: JobContent | None) -> Recipe:
-    """Its command is split as its job's is, if it begins as that does."""
-    entrypoint, arguments = split(run.spec.command)
+    """Its command is split as its job's is, if it begins as that does. Without a job nobody knows how
+    inputs became arguments, so these are arguments like others then."""
+    entrypoint, arguments = split(run.spec.command if content else run.spec.whole_command)
     if content is not None and run.spec.command[: len(content.entrypoint)] == content.entrypoint:
         entrypoint, arguments = content.entrypoint, run.spec.command[len(content.entrypoint) :]
     return Recipe(
@@ -113,7 +116,11 @@ def _changed_values(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iter
             yield change
 
 
-def _known_values(conn: Connection, run: Run, queue: str) -> dict[str, Any]:
+def _known_values(run: Run, queue: Queue | None) -> dict[str, Any]:
     """The run's values, without those that the queue does not know (any more)."""
-    found = queues.find(conn, run.entity, queue)
-    return {name: value for name, value in run.spec.values.items() if found and name in found.variables}
+    return {name: value for name, value in run.spec.values.items() if queue and name in queue.variables}
+
+
+def _kept_priority(run: Run, queue: Queue | None) -> Priority | None:
+    """The run's, where the queue has priorities (still)."""
+    return run.priority if queue and queue.policy.priorities else None

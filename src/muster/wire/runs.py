@@ -93,6 +93,9 @@ class LaunchRequest(Asked):
         max_length=MAX_SOURCE_NAME,
         description="Of the snapshot's folder: its job is called after it.",
     )
+    job_name: str | None = Field(
+        default=None, description="What the job that this files is called; absent: after its source."
+    )
     job: str | None = Field(
         default=None,
         max_length=256,

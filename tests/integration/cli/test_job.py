@@ -98,9 +98,56 @@ def test_jobs_are_made_named_and_deleted(terminal: Terminal) -> None:
     assert "There is no job 'renamed'" in terminal.refused("job", "show", "renamed", status=1)
 
 
+INPUTS = """
+schema: {type: object, properties: {lr: {type: number, default: 0.5, maximum: 1}}, required: [lr]}
+arguments: [lr]
+"""
+
+
+def test_what_the_folder_says_of_its_job_is_filed_and_holds(terminal: Terminal, code: Path) -> None:
+    name = f"own-{code.name}"
+    (code / "muster.yaml").write_text(
+        f"name: {name}\nentrypoint: [train.py]\ninputs: {INPUTS.replace(chr(10), chr(10) + '  ')}"
+    )
+    made = terminal.json("job", "create", str(code), "--", "--epochs", "3")
+    assert (made["job"], made["entrypoint"], made["arguments"]) == (name, ["train.py"], ["--epochs", "3"])
+    assert terminal.json("launch", str(code), "-f")["job"] == {"name": name, "version": 0}
+    assert terminal.out("launch", "-j", name, "-f") == '--epochs 3 --lr=0.5 {"lr":0.5}\n'
+    assert "lr=2 is above the maximum of 1" in terminal.refused(
+        "launch", "-j", name, "--config", "lr=2", status=1
+    )
+    rerun = terminal.json("run", "list", "--job", name)["items"][0]["id"]
+    assert terminal.out("run", "rerun", rerun, "-f") == '--epochs 3 --lr=0.5 {"lr":0.5}\n'
+    group = terminal.json("launch", "-j", name, "--grid", "lr=0.1,0.2", "-f")["id"]
+    runs = terminal.json("run", "list", "--group", group)["items"]
+    assert sorted(run["command"][-1] for run in runs) == ["--lr=0.1", "--lr=0.2"]
+    assert {run["job"]["name"] for run in runs} == {name}
+    assert "lr=2 is above" in terminal.refused("launch", "-j", name, "--grid", "lr=0.1,2", status=1)
+
+
+def test_inputs_are_declared_with_a_file(terminal: Terminal, tmp_path: Path) -> None:
+    words = ("job", "create", "--name", "declared", "-d", "acme/train:main", "--inputs")
+    (tmp_path / "inputs.yaml").write_text(INPUTS)
+    made = terminal.json(*words, str(tmp_path / "inputs.yaml"), "--", "train.py")
+    assert made["inputs"]["arguments"] == {"lr": "--lr"}
+    (tmp_path / "schema.json").write_text(json.dumps(made["inputs"]["schema"]))
+    assert terminal.json(*words, str(tmp_path / "schema.json"))["inputs"] == {
+        "schema": made["inputs"]["schema"]
+    }
+    shown = terminal.out("job", "show", "declared:v0")
+    assert "inputs      lr" in shown
+    told = terminal.refused(*words, str(tmp_path / "inputs.yaml"), "--config", "lr=2", status=1)
+    assert "lr=2 is above the maximum of 1" in told
+    (tmp_path / "bad.yaml").write_text("schema: {type: object, properties: {lr: {default: x, type: number}}}")
+    told = terminal.refused(*words, str(tmp_path / "bad.yaml"), status=2)
+    assert "bad.yaml" in told
+    assert "default" in told
+
+
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [
+        (["launch", "-q", "local"], 1, "There is no command to run"),
         (["launch", "-j", "no-such-job"], 1, "There is no job 'no-such-job'"),
         (["launch", "-j", "a/b/c"], 1, "'a/b/c' is not a valid job name"),
         (["launch", "-u", "ext::sh -c x", "--", "a.py"], 2, "not the address of a git repository"),

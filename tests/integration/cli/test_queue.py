@@ -67,6 +67,7 @@ def test_a_file_may_hold_the_whole_queue(terminal: Terminal, tmp_path: Path) -> 
         ("variables: {}\n", [], 2, "has no key 'config'"),
         ("config: 3\n", [], 2, "config is not a mapping"),
         ("envs: {}\n", [], 1, "has no key 'envs'"),
+        ("spec: {template: {}}\n", [], 1, "--resource kubernetes"),
     ],
 )
 def test_a_queue_that_cannot_be_is_refused(

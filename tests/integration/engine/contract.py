@@ -196,6 +196,21 @@ class EngineContract(ABC):
 
         asyncio.run(scenario())
 
+    def test_a_macro_nobody_knows_is_left_as_it_is(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.bench(tmp_path) as bench:
+                texts = {"A": "${NOBODY}", "B": "$${run_id}", "C": "$${NOBODY}", "D": "${run_id}/${NOBODY}"}
+                await bench.shell('printf "%s\\n" "$A" "$B" "$C" "$D"', config={"env": texts})
+                await bench.only()
+                assert bench.log().decode().splitlines() == [
+                    "${NOBODY}",
+                    "${run_id}",
+                    "${NOBODY}",
+                    f"{KEY.run_id}/${{NOBODY}}",
+                ]
+
+        asyncio.run(scenario())
+
     def test_the_program_finds_its_place_and_values(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.bench(tmp_path) as bench:

@@ -53,7 +53,11 @@ def run_id_in(manifest: Any) -> str:
 
 @pytest.mark.parametrize("example", [path.stem for path in EXAMPLES])
 def test_an_example_is_parsed_created_previewed_and_launched(door: Door, example: str) -> None:
+    text = next(path for path in EXAMPLES if path.stem == example).read_text("utf-8")
+    found = door.call("POST", "/queues/parse", {"text": text}).json()
+    assert (found["resource"], found["usable"], found["errors"]) == ("kubernetes", True, [])
     queue = create(door, example)
+    assert {one["name"] for one in found["variables"]} == set(queue["variables"])
     assert set(find_variables(queue["config"])) == set(queue["variables"])
 
     asked = {"queue": example, "name": "first", "image": IMAGE, "env": {"SEED": "7"}}

@@ -153,7 +153,7 @@ def test_a_rule_that_cannot_be_is_refused(door: Door, rules: dict[str, Any], tol
     ("resource", "told"),
     [
         ("local-container", "has no engine 'docker' yet, which 'local-container' needs"),
-        ("slurm", "'slurm' yet"),
+        ("slurm", "has no engine 'slurm' yet."),
     ],
 )
 def test_an_engine_that_is_to_come_is_named(door: Door, resource: str, told: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters import IMAGE, job
+from clusters import IMAGE, cluster_queue, job
 from muster.domain.errors import BadInput, BadOverride, BadTemplate
 from muster.domain.policy import Policy
 from muster.domain.queue import Queue
@@ -16,28 +16,6 @@ from muster.service.render import render, work_of
 from muster.store import queues
 from muster.store.database import Tx
 from world import World, order
-
-
-def cluster_queue(world: World, config: dict[str, Any], **rules: Any) -> Queue:
-    """A queue `cluster` with these rules of its owner."""
-
-    def work(tx: Tx) -> Queue:
-        made = queue.create(
-            tx,
-            world.owner,
-            name="cluster",
-            resource="kubernetes",
-            config=config,
-            variables={},
-            entity=None,
-            now=world.now,
-            random=world.random,
-        )
-        newer = replace(made, version=2, policy=Policy.parse(rules))
-        queues.add_version(tx.conn, newer, at=world.now, by="ann")
-        return newer
-
-    return world.do(work)
 
 
 def launched(world: World, **asked: Any) -> Any:

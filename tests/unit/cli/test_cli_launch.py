@@ -108,6 +108,19 @@ def test_an_image_needs_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (request.image, request.command) == ("acme/train:main", [])
 
 
+def test_a_queue_may_have_an_image_so_nothing_needs_to_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_of("-q", "gpu", monkeypatch=monkeypatch)
+    assert (request.image, request.command) == (None, [])
+
+
+def test_a_folder_that_names_its_job_is_launched_under_that_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "muster.yaml").write_text("name: fitter\nentrypoint: [train.py]\n")
+    request = request_of(".", monkeypatch=monkeypatch)
+    assert (request.command, request.job_name, request.source_name) == (["train.py"], "fitter", folder.name)
+
+
 def test_overrides_are_paths_with_values_as_in_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["spec.tasks[name=worker].replicas=3", 'a["x.y/z"]={cpu: 2}', "b=a=b", "c=", "d='3'", "e=${x}"]
     words = [word for text in given for word in ("--override", text)]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from muster.cli.words import SIGNS, ago, count, span, state, took, visible
+from muster.cli.words import SIGNS, ago, count, span, state, took, visible, written
 from muster.domain.observation import ReplicaState
 from muster.domain.run import RunState
 
@@ -61,6 +61,14 @@ def test_every_state_has_a_sign_beside_its_colour() -> None:
 def test_text_that_would_change_the_terminal_is_made_visible() -> None:
     assert visible("plain ✔ text") == "plain ✔ text"
     assert visible("a\x1b]0;title\x07b\nc") == "a\ufffd]0;title\ufffdb\nc"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("sgd", "sgd"), (0.1, "0.1"), (True, "true"), (None, "null"), ({"lr": [1, "ä"]}, '{"lr": [1, "ä"]}')],
+)
+def test_a_value_is_shown_as_its_writer_would_write_it(value: object, text: str) -> None:
+    assert written(value) == text
 
 
 def test_things_are_counted_as_people_do() -> None:

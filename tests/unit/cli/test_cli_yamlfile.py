@@ -42,7 +42,7 @@ def test_what_json_could_say_is_read(text: str, value: object) -> None:
         ("a:\n\tb: 1\n", "q.yaml:2:1: found character '\\t'"),
         ("a: 1\n2: x\n", "q.yaml:2:1: the key '2' is not text."),
         ("a: 1\ntrue: x\n", "q.yaml:2:1: the key 'true' is not text."),
-        ("? [a]\n: 1\n", "q.yaml:1:3: the key this is not text."),
+        ("? [a]\n: 1\n", "q.yaml:1:3: a key is not text."),
         ("a: 1\nb: x\0y\n", "q.yaml:2:5: the character U+0000 is not allowed."),
         (BOMB, ": the aliases stand for too much."),
         ("a: &x {b: *x}\n", "q.yaml:1:4: this contains itself."),

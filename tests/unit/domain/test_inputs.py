@@ -10,6 +10,7 @@ import pytest
 from muster.domain.errors import BadDeclaration, BadInputValue, MusterError, UnknownKey
 from muster.domain.inputs import (
     InputDeclaration,
+    check_defaults,
     checked_inputs,
     deliver,
     flattened,
@@ -257,6 +258,19 @@ def test_names_select_a_part_of_the_inputs() -> None:
     inputs = {"a": {"b": 1, "c": {"d": 2}}, "e": 3, "f": None}
     assert selected(inputs, ("a.c", "e", "x.y", "e.z", "f")) == {"a": {"c": {"d": 2}}, "e": 3, "f": None}
     assert selected(inputs, True) == inputs
+
+
+def test_recorded_inputs_may_lack_what_a_launch_gives_but_not_break_a_rule() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"lr": {"type": "number"}, "seed": {"type": "integer", "default": 0}},
+        "required": ["lr"],
+    }
+    declared = InputDeclaration.parse({"schema": schema})
+    check_defaults(declared, {})
+    check_defaults(declared, {"lr": 1})
+    with pytest.raises(BadInputValue, match="lr=fast is not of type number"):
+        check_defaults(declared, {"lr": "fast"})
 
 
 def test_flat_names_and_nested_ones_are_the_same_thing() -> None:

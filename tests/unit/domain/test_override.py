@@ -240,4 +240,4 @@ def test_a_queue_cannot_open_what_is_no_path() -> None:
 
 @pytest.mark.parametrize("pattern", COUNTS)
 def test_what_is_open_by_default_is_a_path(pattern: str) -> None:
-    assert parse(pattern)[-1] in {"replicas", "parallelism", "completions", "minAvailable"}
+    assert parse(pattern)[-1] in {"replicas", "parallelism", "completions", "minAvailable", "numNodes"}

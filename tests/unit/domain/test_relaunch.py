@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.domain.relaunch import Change, Recipe, changes, merged, replaced
+from muster.domain.relaunch import Change, Recipe, changes, replaced
 from muster.domain.training import Training
 
 BASE = Recipe(
@@ -47,10 +47,3 @@ def test_the_rest_stays() -> None:
     assert after.command == ("train.py", "--epochs", "3")
     assert after.config == {"lr": 0.1, "optim": {"name": "adam", "decay": 0}}
     assert BASE.config["optim"]["name"] == "sgd"
-
-
-def test_merging_changes_neither_side() -> None:
-    low: dict[str, Any] = {"a": {"b": 1}}
-    high: dict[str, Any] = {"a": {"c": 2}, "d": [1]}
-    assert merged(low, high) == {"a": {"b": 1, "c": 2}, "d": [1]}
-    assert (low, high) == ({"a": {"b": 1}}, {"a": {"c": 2}, "d": [1]})

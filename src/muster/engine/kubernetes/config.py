@@ -26,6 +26,8 @@ COMPANIONS = frozenset(
     Service ServiceAccount ServiceMonitor PodMonitor StatefulSet StorageClass
     """.split()
 )
+#: Kinds that describe their pods themselves.
+_HAVE_PODS = frozenset({"Job", "JobSet", "Pod", "PyTorchJob", "PyTorchTrainingJob"})
 #: What `apiVersion` means where the owner left it out.
 API_VERSIONS: Mapping[str, str] = {
     "ConfigMap": "v1",
@@ -89,6 +91,12 @@ def read(config: Mapping[str, Any]) -> Layout:
 def check(config: Mapping[str, Any]) -> Layout:
     """What a new queue's config must keep: as `read`, and with pods that can start."""
     layout = read(config)
+    workload = at(config, layout.workload)
+    if kind_of(workload) in _HAVE_PODS and not pods.find(workload):
+        raise BadTemplate(
+            f"The {kind_of(workload)} has no pods: nowhere in it is a `spec` with `containers`.",
+            hint="Write at least `containers: [{}]` where its pods are described.",
+        )
     for place in layout.objects:
         for pod in pods.find(at(config, place)):
             pods.check(pod)

@@ -12,7 +12,7 @@ from typing import Any
 from muster.domain.errors import BadCommand, BadInput, BadTraining
 from muster.domain.path import at
 from muster.domain.policy import Security
-from muster.domain.provenance import INJECTED, Origins, Sources
+from muster.domain.provenance import INJECTED, LAUNCH, Origins, Sources
 from muster.domain.resources import Resources
 from muster.domain.template import fill, find_macros
 from muster.engine.facts import run_env, run_macros
@@ -81,7 +81,8 @@ def _arrange(item: dict[str, Any]) -> None:
 def _check(work: Work) -> None:
     if work.has_code:
         raise BadInput(
-            f"Queue {work.queue!r} is for Kubernetes; this version of Muster cannot take a folder there.",
+            f"Queue {work.queue!r} is for Kubernetes, where this version of Muster runs images, "
+            "not a folder or a repository.",
             hint="Build the code into an image and launch that: -d IMAGE.",
         )
     if work.training is not None and (work.training.nodes, work.training.procs_per_node) != (1, 1):
@@ -209,9 +210,11 @@ def _write_command(
                 hint="Launch without a command, or ask its owner to leave out `args`.",
             )
         key = "args" if has_command or torchrun else "command"
-        writer.put(container, key, ["python", *words] if is_script else list(words), origins.command)
-        if is_script:
-            writer.credit(container[key], 0, INJECTED)
+        whole = ["python", *words] if is_script else list(words)
+        writer.put(container, key, whole, LAUNCH)
+        for place in range(len(whole)):
+            own = place - len(whole) + len(words)
+            writer.credit(whole, place, origins.of_word(own) if own >= 0 else INJECTED)
     if not mains:
         raise BadCommand(
             f"The {workload['kind']} of queue {work.queue!r} has no container to run a command in.",

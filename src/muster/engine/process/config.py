@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from muster.domain.definition import looks_like_objects
 from muster.domain.errors import BadTemplate, UnknownKey
 from muster.domain.resources import Resources
 
@@ -25,6 +26,11 @@ class ProcessConfig:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:
+        if looks_like_objects(given):
+            raise BadTemplate(
+                "The config is a Kubernetes object, and the queue is for processes.",
+                hint="Say what is to run it: --resource kubernetes.",
+            )
         for key in given:
             if key not in KEYS:
                 raise UnknownKey(str(key), where="The process config", known=KEYS)

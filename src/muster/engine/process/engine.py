@@ -25,7 +25,6 @@ from muster.engine.process.inventory import take_inventory
 from muster.engine.process.live import Live
 from muster.engine.process.lock import Claim, Guard, RunLocks
 from muster.engine.process.proc import Owner, Process
-from muster.engine.process.render import check_macros
 from muster.engine.process.spare import Spares
 from muster.engine.process.start import Starter, watched
 from muster.engine.process.usage import UsageMeter
@@ -79,7 +78,6 @@ class ProcessEngine:
         return await self._placement.free()
 
     async def check(self, rendered: Rendered) -> None:
-        check_macros(rendered.macros)
         short = rendered.resources.short_of(self._inventory.total)
         if short:
             raise ImpossibleRequest(

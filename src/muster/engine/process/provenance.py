@@ -27,7 +27,9 @@ def _replica(replica: Mapping[str, Any], work: Work, origins: Origins) -> Source
     added = len(command) - len(work.command)  # a launcher or an interpreter before the launch's own words
     return {
         "rank": INJECTED,
-        "command": [INJECTED if place < added else origins.command for place in range(len(command))],
+        "command": [
+            INJECTED if place < added else origins.of_word(place - added) for place in range(len(command))
+        ],
         "env": {name: _env_source(name, work, origins) for name in replica["env"]},
         "workdir": origins.of_config("workdir"),
         "resources": {key: origins.of_config("resources", key) for key in replica["resources"]},

@@ -7,12 +7,12 @@ agent knows:
 
 What the launch brought (command, environment, names, inputs) is written as literal text, `$${…}`, so a
 `${workdir}` in a user's command reaches the program as it was typed. The queue's own config may use
-these macros, and those of the run (`${run_id}` …), which are filled here.
+these macros, and those of the run (`${run_id}` …), which are filled here. One that nobody knows stays.
 """
 
 from __future__ import annotations
 
-from muster.domain.errors import BadCommand, BadTemplate
+from muster.domain.errors import BadCommand
 from muster.domain.resources import format_bytes, format_cpus
 from muster.domain.template import as_literal, fill_known
 from muster.engine.facts import run_env, run_macros
@@ -58,15 +58,6 @@ def render(work: Work) -> Rendered:
         replicas=nodes,
         resources=config.resources * nodes,
     )
-
-
-def check_macros(macros: frozenset[str]) -> None:
-    """Refuse those left in a manifest that the agent does not know."""
-    for name in macros - MACROS:
-        raise BadTemplate(
-            f"The process engine does not know the macro ${{{name}}}.",
-            hint=f"It knows {', '.join(sorted(MACROS))}; write $${{{name}}} for the text itself.",
-        )
 
 
 def _command(work: Work, config: ProcessConfig) -> list[str]:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from muster.domain import git
 from muster.domain.errors import BadInput
+from muster.domain.inputs import InputDeclaration
 from muster.domain.job import LATEST, Defaults, Job, JobContent, JobName, Source, split
 from muster.server.auth import Caller, Ctx
 from muster.server.routes.runs import Limit, cursor_number
@@ -74,7 +75,7 @@ async def create_job(ctx: Ctx, caller: Caller, asked: JobRequest) -> JobVersionM
     content = JobContent(
         source=source,
         entrypoint=entrypoint,
-        inputs=asked.inputs,
+        inputs=InputDeclaration.parse(asked.inputs).to_data() if asked.inputs is not None else None,
         training=asked.training.to_domain() if asked.training else None,
     )
 

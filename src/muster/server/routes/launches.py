@@ -14,7 +14,7 @@ from muster.domain import git
 from muster.domain.access import Actor
 from muster.domain.errors import IdempotencyMismatch, NotFound
 from muster.domain.inputs import InputDeclaration
-from muster.domain.names import new_id
+from muster.domain.names import checked_name, new_id
 from muster.domain.run import Retry
 from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
@@ -68,6 +68,7 @@ def order_of(asked: LaunchRequest, *, git_schemes: frozenset[str]) -> Order:
         overrides=asked.overrides,
         git=git.checked(asked.git.to_domain(), schemes=git_schemes) if asked.git else None,
         source_name=asked.source_name,
+        job_name=checked_name(asked.job_name, what="job") if asked.job_name is not None else None,
         job=asked.job,
         entrypoint=_words(asked.entrypoint),
         arguments=_words(asked.arguments),

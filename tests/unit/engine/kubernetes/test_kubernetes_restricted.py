@@ -57,7 +57,7 @@ CONTEXTS: list[tuple[dict[str, Any], str]] = [
     ({"windowsOptions": {"hostProcess": True}}, "hostProcess"),
 ]
 PODS: list[tuple[dict[str, Any], str]] = [
-    ({"hostNetwork": True}, "hostNetwork"),
+    ({"hostNetwork": True}, "hostNetwork: true"),
     ({"hostPID": True}, "hostPID"),
     ({"hostIPC": True}, "hostIPC"),
     ({"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}, "a volume of kind hostPath"),
