@@ -168,7 +168,7 @@ def create(
     muster job create . --name trainer -- train.py
     muster job create -u https://host/team/code.git --inputs inputs.yaml -- train.py
 
-    FILE is YAML or JSON: a JSON Schema, or {schema, arguments, files} as under `inputs` of a muster.yaml.
+    FILE is a muster.yaml, or what stands under `inputs` in one, or a JSON Schema alone.
     """
     from muster.cli.order import Shape, Source, code_folder
     from muster.cli.submit import with_source
@@ -272,13 +272,12 @@ def delete(
 
 
 def _declared(path: str) -> InputDeclaration:
-    """What the file declares: a JSON Schema, or that with arguments and files beside it."""
     from muster.cli import yamlfile
-    from muster.domain.inputs import KEYS, InputDeclaration
+    from muster.client.jobfile import declaration_in
 
     data = yamlfile.read_mapping(path)
     with as_usage(yamlfile.name_of(path)):
-        return InputDeclaration.parse(data if set(data) <= set(KEYS) else {"schema": data})
+        return declaration_in(data)
 
 
 def _name(text: str) -> JobName:

@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from muster.domain import document
 from muster.domain.errors import BadConfigFile, BadDeclaration, UnknownKey
-from muster.domain.inputs import InputDeclaration
+from muster.domain.inputs import KEYS, InputDeclaration
 from muster.domain.names import checked_name
 
 FILE = "muster.yaml"
 _KEYS = ("name", "entrypoint", "inputs")
+_SCHEMA_KEYS = frozenset({"$schema", "$ref", "type", "properties", "allOf", "anyOf", "oneOf"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,20 @@ def read_jobfile(folder: Path) -> JobFile:
         raise BadConfigFile(f"{path} is not UTF-8 text.") from error
     data = document.parse(text, name=FILE)
     return JobFile.parse(data) if data is not None else JobFile()
+
+
+def declaration_in(data: Mapping[str, Any]) -> InputDeclaration:
+    """Of a whole `muster.yaml`, of what is under its `inputs`, or of a JSON Schema alone."""
+    keys = set(data)
+    if "inputs" in keys and keys <= set(_KEYS):
+        return InputDeclaration.parse(data["inputs"])
+    if keys & set(KEYS):
+        return InputDeclaration.parse(data)
+    if not keys & _SCHEMA_KEYS:
+        raise BadDeclaration(
+            "this declares no inputs.", hint=f"Write {', '.join(KEYS)}, or a JSON Schema with `properties`."
+        )
+    return InputDeclaration.parse({"schema": data})
 
 
 def _entrypoint(given: object, where: str) -> tuple[str, ...]:

@@ -134,6 +134,11 @@ def test_inputs_are_declared_with_a_file(terminal: Terminal, tmp_path: Path) -> 
     assert terminal.json(*words, str(tmp_path / "schema.json"))["inputs"] == {
         "schema": made["inputs"]["schema"]
     }
+    (tmp_path / "muster.yaml").write_text("name: x\ninputs: " + json.dumps(made["inputs"]))
+    again = terminal.json(*words, str(tmp_path / "muster.yaml"), "--", "train.py")
+    assert (again["job"], again["version"]) == ("declared", 0)
+    (tmp_path / "other.yaml").write_text("shema: {}\n")
+    assert "declares no inputs" in terminal.refused(*words, str(tmp_path / "other.yaml"), status=2)
     shown = terminal.out("job", "show", "declared:v0")
     assert "inputs      lr" in shown
     told = terminal.refused(*words, str(tmp_path / "inputs.yaml"), "--config", "lr=2", status=1)
