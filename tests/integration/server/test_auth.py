@@ -132,6 +132,12 @@ BODIES: dict[str, Any] = {
     "launch_batch": {"launches": [{"command": ["true"], "entity": "ann"}]},
     "launch_grid": {"launch": {"command": ["true"], "entity": "ann"}, "grid": {"lr": [1, 2]}},
     "preview_launch": {"command": ["true"], "entity": "ann"},
+    "rerun_run": {"config": {"lr": 1}},
+    "create_job": {"image": "acme/train:main", "command": ["true"], "entity": "ann"},
+    "rename_job": {"name": "mine"},
+    "delete_job": None,
+    "set_job_alias": {"version": "v0"},
+    "remove_job_alias": None,
     "stop_group": None,
     "stop_run": None,
     "delete_run": None,
@@ -164,6 +170,7 @@ NAMES = {
     "set_member": "ann",
     "remove_member": "ann",
     "set_entity_limits": "ann",
+    **dict.fromkeys(("rename_job", "delete_job", "set_job_alias", "remove_job_alias"), "job-acme_train"),
 }  #: for `{name}`
 
 
@@ -178,7 +185,8 @@ def test_who_may_only_look_can_change_nothing(door: Door, role: str) -> None:
     agent.claim()
     grid = door.call("POST", "/launches/grid", {"launch": {"command": ["true"]}, "grid": {"lr": [1]}}).json()
     places = {"run_id": run["id"], "agent_id": agent.id, "key_id": key_id, "user": "ann", "name": "local"}
-    places["group_id"] = grid["id"]
+    door.call("POST", "/jobs", {"image": "acme/train:main", "command": ["true"]})
+    places |= {"group_id": grid["id"], "alias": "best"}
     seen = set()
     for operation in operations(door):
         name = operation.name
