@@ -16,9 +16,11 @@ from muster.agent import repository
 from muster.agent.repository import RepositoryCache
 from muster.client.git import pinned
 from muster.client.sdk import launch
-from muster.domain.errors import BadGit, CheckoutFailed
+from muster.domain.errors import BadGit, BadInputValue, CheckoutFailed
 from muster.domain.run import RunState
 from muster.domain.source import GitSource
+from muster.wire.jobs import JobRequest
+from muster.wire.runs import GitModel
 
 ALLOWED = frozenset({"git"})
 
@@ -225,6 +227,34 @@ def test_a_folder_of_a_repository_is_where_it_starts(muster: Installation, repo:
     assert failure is not None
     assert failure.kind == "checkout_failed"
     assert "no folder 'nowhere'" in failure.summary
+
+
+def test_inputs_declared_for_a_repository_reach_its_program_and_files(
+    muster: Installation, repo: tuple[Path, str], server: GitServer
+) -> None:
+    folder, url = repo
+    show = "import sys; print(sys.argv[1:], open('conf.yaml').read().split())\n"
+    server.commit(folder, sub_in_show__py=show, sub_in_conf__yaml="lr: 9 # rate\n")
+    client = muster.client()
+    asked = JobRequest(
+        name="declared",
+        git=GitModel(url=url, folder="sub"),
+        command=["show.py", "-x"],
+        inputs={
+            "schema": {"type": "object", "properties": {"lr": {"type": "number", "default": 0.1}}},
+            "arguments": ["lr"],
+            "files": ["conf.yaml"],
+        },
+    )
+    assert client.create_job(asked).version == 0
+    run = launch(job="declared", client=client)
+    assert run.wait(60) is RunState.SUCCEEDED, run.why()
+    assert list(run.logs()) == ["['-x', '--lr=0.1'] ['lr:', '0.1', '#', 'rate']"]
+    again = run.rerun(config={"lr": 0.5})
+    assert again.wait(60) is RunState.SUCCEEDED, again.why()
+    assert list(again.logs()) == ["['-x', '--lr=0.5'] ['lr:', '0.5', '#', 'rate']"]
+    with pytest.raises(BadInputValue, match="lr=fast"):
+        launch(job="declared", config={"lr": "fast"}, client=client)
 
 
 def test_the_server_refuses_a_scheme_its_operator_does_not_allow(muster: Installation) -> None:

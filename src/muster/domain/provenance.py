@@ -28,13 +28,13 @@ class Origins:
 
     config: Sources = INJECTED  #: of the bound config
     image: str = LAUNCH
-    command: Sequence[str] = ()  #: of each of its words; those behind these came from the launch
+    command: Sequence[str] = ()  #: of each of its words; those behind these are made of inputs
     inputs: str = LAUNCH
     env: Mapping[str, str] = field(default_factory=dict)  #: name → source, where it is not the launch
 
     def of_word(self, place: int) -> str:
         """Of a word of the command."""
-        return self.command[place] if place < len(self.command) else LAUNCH
+        return self.command[place] if place < len(self.command) else self.inputs
 
     def of_env(self, name: str) -> str:
         return self.env.get(name, LAUNCH)

@@ -140,6 +140,14 @@ def test_a_preview_tells_what_the_job_brought_from_what_the_launch_did(world: Wo
     assert given[config] == "launch"
 
 
+def test_a_preview_knows_arguments_that_were_made_of_recorded_inputs(world: World) -> None:
+    launched(world, **of_git(declaration=DECLARED, inputs={"lr": 0.2}))
+    for inputs, source in (({}, "job"), ({"lr": 0.3}, "launch")):
+        found = previewed(world, queue="gpu", job="job-acme_train", inputs=inputs).sources
+        words = [found[f"/replicas/0/command/{place}"] for place in range(5)]
+        assert words == ["injected", "job", "job", "job", source]
+
+
 # --- rules -----------------------------------------------------------------------------------------
 
 
