@@ -291,7 +291,7 @@ def test_whoever_dies_there_everything_comes_out_right(rig: Rig, point: Point) -
         records = record.read(rig.fleet.database_url)
         mine = {run_id: records[run_id] for run_id in launches.launched}
         assert list(checks.problems(mine, launches.launched, rig.marks, client)) == []
-        until(lambda: not set(rig.fleet.leftovers()) - before, what="nothing to be left")
+        until(lambda: not set(rig.fleet.leftovers()) - before, seconds=PATIENCE, what="nothing to be left")
         assert _orphan_blobs(rig.fleet) == []
 
 
