@@ -50,9 +50,11 @@ def hand_out(tx: Tx, wishes: Sequence[Wish], *, now: datetime) -> Handed:
     for entity in sorted({queue.entity for queue in queues.values() if queue.limited}):
         tx.alone(f"limits of {entity}")  # what is counted here, nobody else adds to meanwhile
     passed: set[str] = set()
-    handed = _from_the_front(tx, wishes, queues, now) if len(queues) == 1 else None
+    known: dict[str, dict[str, Standing]] = {}
+    handed = _from_the_front(tx, wishes, queues, known, now) if len(queues) == 1 else None
     while handed is None:
-        handed = _Walk(tx, queues, now=now, passed=passed).hand_out(wishes)
+        handed = _Walk(tx, queues, now=now, passed=passed, standings=known).hand_out(wishes)
+        known = {}  # a walk changes them
     return handed
 
 
@@ -77,16 +79,20 @@ class _Row:
 
 
 def _from_the_front(
-    tx: Tx, wishes: Sequence[Wish], queues: Mapping[str, Served], now: datetime
+    tx: Tx,
+    wishes: Sequence[Wish],
+    queues: Mapping[str, Served],
+    known: dict[str, dict[str, Standing]],
+    now: datetime,
 ) -> Handed | None:
     """Mostly one user waits, or the order is that of rank, and the first runs fit: then one look is enough.
-    None: it is not so."""
+    None: it is not so; whoever was found to wait is `known` then."""
     [queue] = queues.values()
     if queue.limited or len({wish.agent.total for wish in wishes}) > 1:
         return None
     users: dict[str, Standing] = {}
     if queue.policy.order is QueueOrder.SHARE:
-        users = _users(tx, queue, now)
+        users = known[queue.id] = _users(tx, queue, now)
         if not users:
             return Handed()
         if len(users) > 1:
@@ -111,7 +117,7 @@ class _Walk:
     queues: Mapping[str, Served]
     now: datetime = field(kw_only=True)
     passed: set[str] = field(kw_only=True)  #: handed out by another server
-    standings: dict[str, dict[str, Standing]] = field(default_factory=dict)
+    standings: dict[str, dict[str, Standing]] = field(kw_only=True)  #: by queue; those known already
     budgets: dict[str, Budget] = field(default_factory=dict)  #: of a queue or an entity, by what it is of
     taken: dict[str, Candidate] = field(default_factory=dict)
     changed: dict[str, set[str]] = field(default_factory=dict)
@@ -147,13 +153,13 @@ class _Walk:
     def _standings(self, queue: Served) -> dict[str, Standing]:
         if queue.id not in self.standings:
             self.standings[queue.id] = _users(self.tx, queue, self.now)
-            limit = queue.policy.limits.queue
-            if limit:
-                count, gpus = shares.live_of_queue(self.tx.conn, queue.id)
-                self.budgets[queue.id] = Budget.of(limit, runs=count, gpus=gpus)
         return self.standings[queue.id]
 
     def _budgets(self, queue: Served) -> list[Budget]:
+        limit = queue.policy.limits.queue
+        if limit and queue.id not in self.budgets:
+            count, gpus = shares.live_of_queue(self.tx.conn, queue.id)
+            self.budgets[queue.id] = Budget.of(limit, runs=count, gpus=gpus)
         name = f"entity {queue.entity}"
         if queue.entity_limit and name not in self.budgets:
             count, gpus = shares.live_of_entity(self.tx.conn, queue.entity)
