@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from muster.domain.errors import BadCommand, BadInput, BadTraining
+from muster.domain.errors import BadCommand, BadInput, BadTemplate, BadTraining
 from muster.domain.path import at
 from muster.domain.policy import Security
 from muster.domain.provenance import INJECTED, LAUNCH, Origins, Sources
@@ -106,6 +106,11 @@ def _name_objects(
     if "name" not in metadata:
         prefix = str(metadata.pop("generateName", "muster-"))  # a name of ours is found again, theirs is not
         writer.put(metadata, "name", legal_name(prefix + own))
+    if not isinstance(metadata["name"], str):
+        raise BadTemplate(
+            f"metadata.name is {metadata['name']!r}, which is not text.",
+            hint="Put it in quotes; a variable in it must be of type string.",
+        )
     for number, item in enumerate(companions):
         name = metadata["name"] if number == 0 else f"{metadata['name']}-{number}"
         writer.fill(writer.mapping(item, "metadata"), {"name": legal_name(name)})

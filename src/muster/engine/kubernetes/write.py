@@ -42,34 +42,29 @@ class Writer:
 class Tracer(Writer):
     """Notes the source of each leaf by the node it hangs on, because nodes move about as a whole.
 
-    What nobody noted was injected.
+    What nobody noted was injected. Every node with a note is kept, also if it was taken out: else its id
+    would be given to a new one, and the note with it.
     """
 
     def __init__(self, filled: Any, sources: Sources) -> None:
         self._notes: dict[tuple[int, str | int], str] = {}
-        self._alive: list[Any] = [filled]  # what was taken out, too: an id must not be used again
+        self._noted: dict[int, Any] = {}
         if not isinstance(sources, str):
             self._learn(filled, sources)
 
     def put(self, node: dict[str, Any], key: str, value: Any, source: str = INJECTED) -> None:
-        self._alive.append(node.get(key))
         super().put(node, key, value, source)
         if source is not INJECTED or (id(node), key) in self._notes:
             self._mark(node, key, value, source)
 
-    def append(self, node: dict[str, Any], key: str, value: dict[str, Any]) -> None:
-        self._alive.append(node.get(key))
-        super().append(node, key, value)
-
     def prepend(self, node: dict[str, Any], key: str, values: Sequence[tuple[dict[str, Any], str]]) -> None:
-        self._alive.append(node.get(key))
         super().prepend(node, key, values)
         for value, source in values:
             for name in value:
-                self._notes[id(value), name] = source
+                self._note(value, name, source)
 
     def credit(self, words: list[Any], place: int, source: str) -> None:
-        self._notes[id(words), place] = source
+        self._note(words, place, source)
 
     def sources(self, node: Any) -> Sources:
         """The sources of what became of it."""
@@ -91,7 +86,11 @@ class Tracer(Writer):
                 self._learn(value, source)
 
     def _mark(self, node: Any, key: str | int, value: Any, source: str) -> None:
-        self._notes[id(node), key] = source
+        self._note(node, key, source)
         if isinstance(value, dict | list):
             for inner, item in value.items() if isinstance(value, dict) else enumerate(value):
                 self._mark(value, inner, item, source)
+
+    def _note(self, node: Any, key: str | int, source: str) -> None:
+        self._notes[id(node), key] = source
+        self._noted[id(node)] = node

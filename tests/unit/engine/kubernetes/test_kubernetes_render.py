@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters import IMAGE, expanded, job, work
-from muster.domain.errors import BadCommand, BadInput, BadTraining, MusterError
+from muster.domain.errors import BadCommand, BadInput, BadTemplate, BadTraining, MusterError
 from muster.domain.provenance import Origins, pointers, uniform
 from muster.domain.resources import Resources
 from muster.domain.training import Training
@@ -397,3 +397,32 @@ def test_a_preview_is_what_a_launch_renders() -> None:
     assert (sources[f"{base}/command/0"], sources[f"{base}/command/1"]) == ("injected", "launch")
     assert (sources[f"{base}/env/0/value"], sources[f"{base}/env/1/value"]) == ("job", "injected")
     assert sources["/spec/backoffLimit"] == "injected"
+
+
+def test_what_takes_the_place_of_what_was_taken_out_is_not_credited_to_it() -> None:
+    """What is dropped on the way, such as `valueFrom`, must not give its id and its source to a new node."""
+
+    def item(name: str) -> dict[str, Any]:
+        return {"name": name, "valueFrom": {"many": [["a"] for _ in range(20)]}}
+
+    names = [f"A{number}" for number in range(20)]
+    first = job({"env": [item(name) for name in names]})
+    beside = [{"apiVersion": "apps/v1", "kind": "Deployment", **job({"image": "y"})} for _ in range(5)]
+    given = work({"kind": "List", "items": [first, *beside]}, env=dict.fromkeys(names, "b"))
+    rendered, tree = trace(given, Origins(config=uniform(given.config, "queue v1")))
+    assert rendered == render(given)
+    told = pointers(tree)
+    ours = [place for place in told if "securityContext" in place]
+    assert len(ours) > 10
+    assert {told[place] for place in ours} == {"injected"}
+
+
+def test_a_name_that_is_a_number_is_refused() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"}}
+    both = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [{**job({"image": "x"}), "metadata": {"name": 7}}, service],
+    }
+    with pytest.raises(BadTemplate, match=r"metadata\.name is 7, which is not text"):
+        render(work(both))
