@@ -52,16 +52,21 @@ def hand_out(tx: Tx, wishes: Sequence[Wish], *, now: datetime) -> Handed:
     passed: set[str] = set()
     known: dict[str, dict[str, Standing]] = {}
     handed = _from_the_front(tx, wishes, queues, known, now) if len(queues) == 1 else None
+    users = LOOK_AHEAD
     while handed is None:
-        handed = _Walk(tx, queues, now=now, passed=passed, standings=known).hand_out(wishes)
+        walk = _Walk(tx, queues, now=now, users=users, passed=passed, standings=known)
+        handed = walk.hand_out(wishes)
+        if walk.ran_out:  # those next in order have nothing for these machines: others may
+            users, handed = _EVERYBODY, None
         known = {}  # a walk changes them
     return handed
 
 
-def _users(tx: Tx, queue: Served, now: datetime) -> dict[str, Standing]:
+def _users(tx: Tx, queue: Served, now: datetime, limit: int) -> dict[str, Standing]:
     """Who is next in the queue, in order; all that wait, where limits may hold some of them back."""
     share = queue.policy.order is QueueOrder.SHARE
-    limit = _EVERYBODY if queue.limited else LOOK_AHEAD
+    if queue.limited:
+        limit = _EVERYBODY
     return shares.first_waiting(tx.conn, queue.id, now=now, share=share, limit=limit)
 
 
@@ -92,7 +97,7 @@ def _from_the_front(
         return None
     users: dict[str, Standing] = {}
     if queue.policy.order is QueueOrder.SHARE:
-        users = known[queue.id] = _users(tx, queue, now)
+        users = known[queue.id] = _users(tx, queue, now, LOOK_AHEAD)
         if not users:
             return Handed()
         if len(users) > 1:
@@ -116,11 +121,19 @@ class _Walk:
     tx: Tx
     queues: Mapping[str, Served]
     now: datetime = field(kw_only=True)
+    users: int = field(kw_only=True)  #: of a queue that are looked at
     passed: set[str] = field(kw_only=True)  #: handed out by another server
     standings: dict[str, dict[str, Standing]] = field(kw_only=True)  #: by queue; those known already
     budgets: dict[str, Budget] = field(default_factory=dict)  #: of a queue or an entity, by what it is of
     taken: dict[str, Candidate] = field(default_factory=dict)
     changed: dict[str, set[str]] = field(default_factory=dict)
+    looked_at: int = 0  #: runs
+
+    @property
+    def ran_out(self) -> bool:
+        """Was nothing handed out, although there are more users than were asked for?"""
+        cut = any(len(standings) == self.users for standings in self.standings.values())
+        return cut and not self.taken and self.looked_at < LOOK_AHEAD
 
     def hand_out(self, wishes: Sequence[Wish]) -> Handed | None:
         """None: some were handed out by another server meanwhile; they are among the `passed` now."""
@@ -152,7 +165,7 @@ class _Walk:
 
     def _standings(self, queue: Served) -> dict[str, Standing]:
         if queue.id not in self.standings:
-            self.standings[queue.id] = _users(self.tx, queue, self.now)
+            self.standings[queue.id] = _users(self.tx, queue, self.now, self.users)
         return self.standings[queue.id]
 
     def _budgets(self, queue: Served) -> list[Budget]:
@@ -176,6 +189,7 @@ class _Walk:
                     self.changed.setdefault(queue_id, set()).add(user)
                 for candidate in page:
                     if candidate.run_id not in self.taken and candidate.run_id not in self.passed:
+                        self.looked_at += 1
                         yield candidate
                 if len(page) < limit:
                     return

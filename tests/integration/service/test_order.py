@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +20,7 @@ from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Priority, Retry, queue_rank
 from muster.domain.schedule import Candidate
 from muster.domain.share import START_CHARGE, Line, Standing, rate, weight
-from muster.service import claim, queue, sweep
+from muster.service import claim, handout, queue, sweep
 from muster.store import accounts, schema, shares
 from muster.store.database import Tx
 from world import GIB, MACHINE, Worker, World, member, order
@@ -50,6 +51,19 @@ def launched(world: World, count: int, actor: Actor | None = None, **asked: Any)
 
 def given(answer: claim.Assignment) -> list[str]:
     return [item.run.id for item in answer.claims]
+
+
+def asking(worker: Worker, *, slots: int) -> claim.Ask:
+    """What it would ask with nothing in hand."""
+    return claim.Ask(
+        actor=worker.actor,
+        agent_id=worker.agent.id,
+        incarnation=worker.agent.incarnation,
+        held=(),
+        slots=slots,
+        free=MACHINE,
+        heard=worker.world.now,
+    )
 
 
 def finish(agent: Worker, run_id: str) -> None:
@@ -251,18 +265,7 @@ def test_who_got_nothing_for_long_rises(world: World, bob: Actor) -> None:
 def test_several_agents_that_ask_at_once_share_what_waits(world: World, bob: Actor) -> None:
     workers = [world.agent(f"a{n}", locality=f"host-{n}", max_jobs=2) for n in range(3)]
     anns, bobs = launched(world, 4), launched(world, 2, bob)
-    asks = [
-        claim.Ask(
-            actor=worker.actor,
-            agent_id=worker.agent.id,
-            incarnation=worker.agent.incarnation,
-            held=(),
-            slots=2,
-            free=MACHINE,
-            heard=world.now,
-        )
-        for worker in workers
-    ]
+    asks = [asking(worker, slots=2) for worker in workers]
     answers = world.do(lambda tx: claim.assign(tx, asks, now=world.now))
     got = [given(answer) for answer in answers if isinstance(answer, claim.Assignment)]
     assert [len(one) for one in got] == [2, 2, 2]
@@ -273,18 +276,7 @@ def test_one_that_may_not_ask_does_not_spoil_it_for_the_others(world: World) -> 
     good, old = world.agent("good"), world.agent("old")
     world.agent("old")  # started again
     [run_id] = launched(world, 1)
-    asks = [
-        claim.Ask(
-            actor=worker.actor,
-            agent_id=worker.agent.id,
-            incarnation=worker.agent.incarnation,
-            held=(),
-            slots=1,
-            free=MACHINE,
-            heard=world.now,
-        )
-        for worker in (old, good, good)
-    ]
+    asks = [asking(worker, slots=1) for worker in (old, good, good)]
     refused, first, second = world.do(lambda tx: claim.assign(tx, asks, now=world.now))
     assert isinstance(refused, MusterError)
     assert "overtaken" in refused.detail
@@ -366,3 +358,16 @@ def test_the_rules_are_kept_with_the_queue(world: World) -> None:
     rule(world, limits={"runs": 2}, order="fifo")
     found = world.do(lambda tx: queue.find(tx.conn, world.owner, "gpu", None))
     assert found.policy == Policy.parse({"limits": {"runs": 2}, "order": "fifo"})
+
+
+@pytest.mark.parametrize("why", ["too big for this machine", "stopped"])
+def test_many_users_with_nothing_to_start_here_hide_nobody(world: World, why: str) -> None:
+    """More of them than are looked at first."""
+    crowd = [world.user(f"u{number:03}", ann=Role.MEMBER) for number in range(handout.LOOK_AHEAD + 6)]
+    for actor in crowd:
+        [run_id] = launched(world, 1, actor, values={"gpus": 1})
+        if why == "stopped":
+            world.stop(run_id, actor=actor)
+    [mine] = launched(world, 1)
+    agent = world.agent(total=replace(MACHINE, gpus=0))
+    assert given(agent.poll()) == [mine]
