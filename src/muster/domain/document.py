@@ -11,6 +11,7 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -97,8 +98,8 @@ def parse_json(data: bytes) -> Any:
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) < len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key, count in counts.items() if count > 1)
             raise BadInput(f"The key {twice!r} is there twice in one object.", hint="Drop one of them.")
         return made
 
