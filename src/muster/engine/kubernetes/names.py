@@ -9,6 +9,8 @@ import hashlib
 import re
 from typing import Any
 
+from muster.domain.observation import AttemptKey
+
 MAX = 63
 
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -20,6 +22,11 @@ _NOT_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAME_FIELDS = frozenset({"subdomain", "hostname", "serviceName"})
 #: Mappings, wherever they stand, whose values are labels.
 _LABEL_FIELDS = frozenset({"labels", "matchLabels", "selector", "nodeSelector"})
+
+
+def secret_name(key: AttemptKey) -> str:
+    """Of the Secret that has what an attempt may know and a manifest may not."""
+    return f"muster-{key.run_id}-{key.attempt}"
 
 
 def legal_name(text: str) -> str:

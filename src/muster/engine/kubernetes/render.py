@@ -17,12 +17,14 @@ from muster.domain.resources import Resources
 from muster.domain.template import fill, find_macros
 from muster.engine.facts import run_env, run_macros
 from muster.engine.kubernetes import config, inject, pods, restricted
-from muster.engine.kubernetes.names import legal_label, legal_name, make_legal
+from muster.engine.kubernetes.names import legal_label, legal_name, make_legal, secret_name
 from muster.engine.kubernetes.pods import PodTemplate
 from muster.engine.kubernetes.write import Tracer, Writer
 from muster.engine.port import Rendered, Work
 
 PREFIX = "muster.dev"
+#: What the program is told by reference: these keys of the attempt's Secret, which `submit` creates.
+SECRETS = ("MUSTER_URL", "MUSTER_API_KEY")
 
 # Kubernetes reads `$(NAME)` and `$$` in commands and environments; what a launch brought is text.
 _EXPANDED = re.compile(r"\$(?=[$(])")
@@ -230,19 +232,31 @@ def _write_command(
 def _write_env(
     work: Work, writer: Writer, templates: list[PodTemplate], mains: list[dict[str, Any]], origins: Origins
 ) -> None:
-    """Muster's own in every container; the launch's only where its image runs, not in an owner's sidecar."""
+    """Muster's own in every container; the launch's, and what is secret, only where its image runs, not in
+    an owner's sidecar."""
     own = {name: (_EXPANDED.sub("$$", value), INJECTED) for name, value in run_env(work).items()}
     own["MUSTER_CONFIG"] = (own["MUSTER_CONFIG"][0], origins.inputs if work.inputs else INJECTED)
     launch = {name: (_EXPANDED.sub("$$", value), origins.of_env(name)) for name, value in work.env.items()}
     containers = [container for pod in templates for container in pod.containers]
     is_main = {id(container) for container in mains}
     for container in containers or mains:
-        runs_it = id(container) in is_main or (work.image and container.get("image") == work.image)
-        _set_env(writer, container, {**launch, **own} if runs_it else own)
+        if id(container) in is_main or (work.image and container.get("image") == work.image):
+            _refer_to_secrets(work, writer, container)
+            _set_env(writer, container, {**launch, **own})
+        else:
+            _set_env(writer, container, own)
+
+
+def _refer_to_secrets(work: Work, writer: Writer, container: dict[str, Any]) -> None:
+    """Key by key, so that nobody gets what is meant for another; what the owner set himself stands."""
+    known = _env_of(container)
+    fresh = [(name, {"name": secret_name(work.key), "key": name}) for name in SECRETS if name not in known]
+    items = [({"name": name, "valueFrom": {"secretKeyRef": ref}}, INJECTED) for name, ref in fresh]
+    writer.prepend(container, "env", items)
 
 
 def _set_env(writer: Writer, container: dict[str, Any], values: dict[str, tuple[str, str]]) -> None:
-    known = {item.get("name"): item for item in container.get("env") or () if isinstance(item, dict)}
+    known = _env_of(container)
     fresh = []
     for name, (value, source) in values.items():
         item = known.get(name)
@@ -253,3 +267,7 @@ def _set_env(writer: Writer, container: dict[str, Any], values: dict[str, tuple[
         writer.put(item, "value", value, source)
     if fresh:  # first, so that the owner's own values can refer to them
         writer.prepend(container, "env", fresh)
+
+
+def _env_of(container: dict[str, Any]) -> dict[Any, dict[str, Any]]:
+    return {item.get("name"): item for item in container.get("env") or () if isinstance(item, dict)}

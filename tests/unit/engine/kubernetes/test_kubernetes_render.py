@@ -13,6 +13,7 @@ from muster.domain.errors import BadCommand, BadInput, BadTemplate, BadTraining,
 from muster.domain.provenance import Origins, pointers, uniform
 from muster.domain.resources import Resources
 from muster.domain.training import Training
+from muster.engine.kubernetes.names import secret_name
 from muster.engine.kubernetes.render import render, trace
 
 SAFE = {
@@ -67,6 +68,8 @@ def test_the_least_config_becomes_a_whole_job() -> None:
         "MUSTER_ENTITY": "team",
         "MUSTER_QUEUE": "gpu",
         "MUSTER_ATTEMPT": "2",
+        "MUSTER_URL": {"secretKeyRef": {"name": "muster-r123456789-2", "key": "MUSTER_URL"}},
+        "MUSTER_API_KEY": {"secretKeyRef": {"name": "muster-r123456789-2", "key": "MUSTER_API_KEY"}},
     }
 
 
@@ -147,6 +150,23 @@ def test_muster_names_itself_in_all_containers_and_the_launch_only_where_its_ima
     assert (sidecar["TOKEN"], sidecar["MUSTER_RUN_ID"]) == ({"x": 1}, "r123456789")
     assert "HTTP_PROXY" not in sidecar
     assert twin["HTTP_PROXY"] == "p"
+
+
+def test_secrets_are_references_where_the_program_runs_and_an_owner_may_set_others() -> None:
+    mine = {"name": "MUSTER_URL", "value": "http://elsewhere"}
+    made = manifest(job({"env": [mine]}, {"image": "sidecar"}, {"image": "${image_uri}"}))
+    main, sidecar, twin = (env_of(one) for one in pod(made)["containers"])
+    ref = {"secretKeyRef": {"name": secret_name(work(job()).key), "key": "MUSTER_API_KEY"}}
+    assert (main["MUSTER_URL"], main["MUSTER_API_KEY"]) == ("http://elsewhere", ref)
+    assert not {"MUSTER_URL", "MUSTER_API_KEY"} & set(sidecar)
+    assert twin["MUSTER_API_KEY"] == ref
+
+
+def test_a_trainer_that_is_described_elsewhere_gets_its_secrets_too() -> None:
+    made = manifest(
+        {"kind": "TrainJob", "apiVersion": "trainer.kubeflow.org/v1alpha1", "spec": {"trainer": {}}}, "true"
+    )
+    assert "secretKeyRef" in env_of(made["spec"]["trainer"])["MUSTER_API_KEY"]
 
 
 def test_what_a_launch_brings_is_text_for_kubernetes_too() -> None:
