@@ -24,7 +24,7 @@ from muster._version import __version__
 from muster.agent.config import AgentConfig
 from muster.agent.driver import Driver, Render
 from muster.agent.ledger import Ledger
-from muster.agent.prepare import Preparer
+from muster.agent.prepare import ClusterPreparer, HostPreparer, Preparer
 from muster.agent.reporter import PAUSES, TRY_AGAIN, Reporter
 from muster.agent.shipper import Shipper
 from muster.client.api import AsyncClient
@@ -66,7 +66,8 @@ class Agent:
         self._engine = engine
         self._incarnation = os.urandom(8).hex()
         self._ledger = Ledger()
-        self._preparer = Preparer(config.data_dir, client)
+        preparer = ClusterPreparer if engine.kind == "kubernetes" else HostPreparer
+        self._preparer: Preparer = preparer(config.data_dir, client)
         self._reporter = Reporter(client, incarnation=self._incarnation, on_refused=self._refused)
         self._shipper = Shipper(
             client, engine, self._ledger, incarnation=self._incarnation, on_refused=self._refused

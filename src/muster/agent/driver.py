@@ -30,7 +30,7 @@ from muster.domain.observation import (
     ReplicaState,
 )
 from muster.domain.run import RunState
-from muster.engine.port import Engine, Place, Rendered, Work
+from muster.engine.port import NO_LOGS, Engine, Place, Rendered, Work
 from muster.wire.agents import ClaimModel, ManifestFact
 
 log = structlog.get_logger()
@@ -130,7 +130,8 @@ class Driver:
             while True:
                 try:
                     failpoint("adopt.before")
-                    item.submitted = await self._engine.adopt(item.key, item.claim.epoch)
+                    logs = await self._shipper.ends(item) if self._engine.marks_logs else NO_LOGS
+                    item.submitted = await self._engine.adopt(item.key, item.claim.epoch, logs)
                     failpoint("adopt.after")
                     break
                 except CannotPlace as error:

@@ -16,9 +16,12 @@ from muster.cli.output import connect, say, show_json, show_table
 from muster.cli.table import column
 from muster.cli.words import ago
 from muster.client.settings import data_dir as default_data_dir
+from muster.domain.errors import BadConfigFile
 
 if TYPE_CHECKING:
     from muster.agent.config import AgentConfig
+    from muster.agent.driver import Render
+    from muster.engine.port import Engine
     from muster.wire.agents import AgentModel
 
 app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_command=True)
@@ -69,8 +72,6 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
     from muster.agent.agent import Agent
     from muster.cli.companion import say_ready
     from muster.client.api import AsyncClient
-    from muster.engine.process.engine import ProcessEngine
-    from muster.engine.process.render import render
     from muster.logging import configure_logging
 
     configure_logging(verbose=verbose)
@@ -78,7 +79,7 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
-    engine = ProcessEngine(settings.data_dir / "process")
+    engine, render = _engine(settings)
     async with AsyncClient(settings.url) as client:
 
         def ready(me: AgentModel) -> None:
@@ -86,6 +87,37 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
                 say(f"Agent {me.name!r} serves {', '.join(me.queues)} at {client.url}")
 
         await Agent(settings, client, engine, render).run(stop, stop_runs=stop_runs, on_ready=ready)
+
+
+def _engine(settings: AgentConfig) -> tuple[Engine, Render]:
+    if settings.engine == "process":
+        from muster.engine.process.engine import ProcessEngine
+        from muster.engine.process.render import render as render_process
+
+        return ProcessEngine(settings.data_dir / "process"), render_process
+    try:
+        from muster.engine.kubernetes.connect import ClusterSettings, connect
+        from muster.engine.kubernetes.engine import KubernetesEngine
+    except ModuleNotFoundError as error:
+        raise BadConfigFile(
+            f"The kubernetes engine needs {error.name}, which is not installed.",
+            hint="Install it: pip install 'muster-ml[kubernetes]'",
+        ) from error
+    from muster.engine.kubernetes.render import render as render_kubernetes
+
+    given = settings.kubernetes
+    connection = connect(
+        ClusterSettings(
+            kubeconfig=given.kubeconfig,
+            context=given.context,
+            namespace=given.namespace,
+            namespaces=given.namespaces,
+            cluster=given.cluster,
+        )
+    )
+    return KubernetesEngine(
+        connection, settings.data_dir / "kubernetes", agent=settings.name
+    ), render_kubernetes
 
 
 def _config(path: Path | None, data_dir: Path | None) -> AgentConfig:

@@ -130,9 +130,7 @@ class Api:
                 return None
             raise
 
-    async def patch(
-        self, resource: Resource, namespace: str, name: str, change: Mapping[str, Any]
-    ) -> Object:
+    async def patch(self, resource: Resource, namespace: str, name: str, change: Mapping[str, Any]) -> Object:
         """By JSON merge patch; with `metadata.resourceVersion` in it, only if nothing else changed."""
         return await self.call(
             "PATCH",
@@ -174,9 +172,7 @@ class Api:
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = {"Content-Type": content_type} if content is not None else {}
         try:
-            response = await self._http.request(
-                method, path, params=params, content=content, headers=headers
-            )
+            response = await self._http.request(method, path, params=params, content=content, headers=headers)
         except httpx2.HTTPError as error:
             raise _silent(self.connection.server, error) from error
         if response.is_error:
@@ -242,4 +238,4 @@ def _refusal(response: httpx2.Response) -> ApiError:
 
 
 def _silent(server: str, error: Exception) -> Unreachable:
-    return Unreachable(f"The cluster at {server} does not answer: {error or type(error).__name__}.")
+    return Unreachable(f"The cluster at {server} does not answer: {str(error) or type(error).__name__}.")

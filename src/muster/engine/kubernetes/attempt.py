@@ -18,7 +18,6 @@ from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.engine.kubernetes import member
 from muster.engine.kubernetes.api import Resource
 from muster.engine.kubernetes.kinds import OPEN, UNKNOWN, Course, Kind, Status
-from muster.engine.kubernetes.member import Patience
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.ranks import by_rank
 
@@ -28,6 +27,7 @@ _WENT_WRONG = {
     ReplicaState.PREEMPTED: "was taken away",
 }
 LOG_PATIENCE = timedelta(seconds=30)  #: for the rest of a log, once its pod has ended
+REFUSED_PATIENCE = timedelta(seconds=10)  #: for pods that an admission rule refuses
 STOP_WORDS = "It was stopped on request."
 
 
@@ -50,6 +50,7 @@ class Workload:
     uid: str
     version: str = ""  #: its resource version, as last seen
     epoch: int = 0
+    members: int = 1
     status: Status = OPEN
 
 
@@ -66,6 +67,7 @@ class Attempt:
     pods: dict[str, Pod] = field(default_factory=dict)  #: uid → as last seen
     removed: set[str] = field(default_factory=set)  #: uids of pods that are not there any more
     waiting: str = ""  #: the cluster's words about pods that are not even made
+    refused_at: datetime | None = None  #: since when they are refused for good
     stuck: dict[str, datetime] = field(default_factory=dict)  #: uid → since when it cannot come up
     told: dict[int, Replica] = field(default_factory=dict)
     failed: dict[int, Replica] = field(default_factory=dict)  #: those we gave up on
@@ -91,34 +93,52 @@ class Attempt:
                 return
             pod = known
         self.pods[pod.uid] = pod
-        if there and member.patience_of(pod, since=now, now=now) is not None:
+        if there and member.patience_of(pod, since=now) is not None:
             self.stuck.setdefault(pod.uid, now)
         else:
             self.stuck.pop(pod.uid, None)
 
-    def patience(self, now: datetime) -> Patience | None:
-        """The first wait that will become a failure."""
-        waits = [
-            wait
-            for uid, since in self.stuck.items()
-            if (wait := member.patience_of(self.pods[uid], since=since, now=now)) is not None
-        ]
-        return min(waits, key=lambda wait: wait.until, default=None)
+    def refuse_pods(self, words: str, *, final: bool, now: datetime) -> None:
+        """Its pods are not even made. `final`: not for want of room, so that waiting helps nobody."""
+        self.waiting = words
+        if final and self.refused_at is None:
+            self.refused_at = now
 
-    def give_up(self, reason: str, now: datetime) -> None:
-        """Pods that never came up: their members failed."""
-        ranked = by_rank(self.pods.values(), members=self.members)
-        for rank, pods in ranked.items():
-            if pods[-1].uid in self.stuck:
+    @property
+    def restless(self) -> bool:
+        """Time alone may change what there is to tell."""
+        if self.over:
+            return False
+        return bool(self.stuck or self.removed or self.refused_at) or any(
+            pod.over or pod.deleted_at for pod in self.pods.values()
+        )
+
+    def give_up(self, now: datetime) -> list[str]:
+        """Members whose pods will not come up have failed. Returns why, of those that are new."""
+        hopeless: list[str] = []
+        for rank, pods in self.ranked().items():
+            pod = pods[-1]
+            if rank in self.failed or pod.uid not in self.stuck:
+                continue
+            wait = member.patience_of(pod, since=self.stuck[pod.uid])
+            if wait is not None and now >= wait.until:
                 seen = member.replica_of(rank, pods, now=now)
                 self.failed[rank] = replace(
-                    seen, state=ReplicaState.FAILED, reason=reason, ended_at=now, log_bytes=0
+                    seen, state=ReplicaState.FAILED, reason=wait.reason, ended_at=now, log_bytes=0
                 )
-        for rank in range(self.members):
-            if not ranked:  # not even a pod was made
+                hopeless.append(wait.reason)
+        if (
+            self.refused_at
+            and not self.pods
+            and not self.failed
+            and now >= self.refused_at + REFUSED_PATIENCE
+        ):
+            for rank in range(self.members):
                 self.failed[rank] = Replica(
-                    rank=rank, state=ReplicaState.FAILED, reason=reason, ended_at=now, log_bytes=0
+                    rank=rank, state=ReplicaState.FAILED, reason=self.waiting, ended_at=now, log_bytes=0
                 )
+            hopeless.append(self.waiting)
+        return hopeless
 
     def ranked(self) -> dict[int, list[Pod]]:
         return by_rank(self.pods.values(), members=self.members)

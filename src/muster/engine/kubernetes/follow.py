@@ -71,7 +71,7 @@ class Spool:
         self._texts.append(json.dumps({name: one.data() for name, one in self.marks.items()}))
 
     def mark_at(self, offset: int) -> tuple[int, str] | None:
-        """The last marked place up to there. Asked as bytes are sent: what is before it is not needed again."""
+        """The last marked place up to there. Asked as bytes are sent: what is before it is forgotten."""
         place = bisect_right(self._places, offset) - 1
         if place < 0:
             return None
@@ -114,7 +114,9 @@ class Follower:
 
     def progress(self) -> LogProgress:
         """Whole: everything that the pod said, as far as it was seen to speak, is in the file."""
-        begun = {f"{one.name}/{one.restarts}" for one in (*self._pod.inits, *self._pod.containers) if one.begun}
+        begun = {
+            f"{one.name}/{one.restarts}" for one in (*self._pod.inits, *self._pod.containers) if one.begun
+        }
         return LogProgress(length=self._spool.length, whole=self._done >= (begun | self._tasks.keys()))
 
     def close(self) -> None:

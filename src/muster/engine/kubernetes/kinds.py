@@ -56,7 +56,7 @@ def _of_job(item: Object) -> Status:
 
 
 def _of_pod(item: Object) -> Status:
-    phase = (item.get("status") or {}).get("phase")
+    phase = str((item.get("status") or {}).get("phase"))
     return Status(course={"Succeeded": Course.SUCCEEDED, "Failed": Course.FAILED}.get(phase, Course.OPEN))
 
 

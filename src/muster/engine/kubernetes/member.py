@@ -62,7 +62,7 @@ def replica_of(rank: int, pods: Sequence[Pod], *, now: datetime) -> Replica:
     return _changed(base, ReplicaState.STARTING, reason=_one_line(_coming_up(pod)))
 
 
-def patience_of(pod: Pod, *, since: datetime, now: datetime) -> Patience | None:
+def patience_of(pod: Pod, *, since: datetime) -> Patience | None:
     """Until when a pod that cannot come up is waited for. `since`: when that was first seen."""
     if pod.over or not pod.node:
         return None
