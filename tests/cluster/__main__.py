@@ -1,4 +1,4 @@
-"""`python -m cluster prepare | up | down`: what `make test-cluster`, `make cluster` and `make cluster-down` do."""
+"""`python -m cluster prepare | up | down`: for `make test-cluster`, `make cluster`, `make cluster-down`."""
 
 from __future__ import annotations
 

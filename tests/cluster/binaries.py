@@ -1,7 +1,7 @@
 """The programs of a cluster: given, found on PATH, or built once through Go modules into a cache of the user.
 
-`go/` holds one Go module for each group of programs. Its go.mod pins the versions and its go.sum the checksums;
-nothing else names a version.
+`go/` holds one Go module for each group of programs. Its go.mod pins the versions and its go.sum the
+checksums; nothing else names a version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.errors import ClusterError, CannotBeHad
+from cluster.errors import CannotBeHad, ClusterError
 
 _MODULES = Path(__file__).with_name("go")
 
@@ -56,7 +56,9 @@ def find() -> dict[str, Path]:
     """Where each program is. Those of one module come from one place: versions are not mixed."""
     found = {module.name: _find(module) for module in MODULES}
     if missing := [name for name, programs in found.items() if not programs]:
-        raise CannotBeHad(f"the programs of {', '.join(missing)} are not built yet; make test-cluster does it")
+        raise CannotBeHad(
+            f"the programs of {', '.join(missing)} are not built yet; make test-cluster does it"
+        )
     return {name: path for programs in found.values() for name, path in programs.items()}
 
 
@@ -86,14 +88,20 @@ def _find(module: Module) -> dict[str, Path]:
 def _build(module: Module) -> None:
     _say(f"Building {', '.join(module.programs)} into {module.cache} …")
     started = time.monotonic()
-    environment = os.environ | {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    environment = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+    }
     if _go(["mod", "download"], module, environment).returncode:
         raise CannotBeHad(f"Go cannot fetch the modules of {module.folder}: is its module proxy reachable?")
     with tempfile.TemporaryDirectory(dir=_cache()) as scratch:
         target = Path(scratch) / "bin"
         target.mkdir()
         flags = f"-s -w {_version_flags(module)}"
-        done = _go(["build", "-trimpath", "-ldflags", flags, "-o", f"{target}/", module.package], module, environment)
+        done = _go(
+            ["build", "-trimpath", "-ldflags", flags, "-o", f"{target}/", module.package], module, environment
+        )
         if done.returncode:
             raise ClusterError(f"go build in {module.folder} ended with {done.returncode}")
         target.rename(module.cache)

@@ -92,7 +92,9 @@ class Cluster:
             text=True,
         )
         if done.returncode:
-            raise ClusterError(f"kubectl {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+            raise ClusterError(
+                f"kubectl {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}"
+            )
         return done.stdout
 
     def apply(self, *objects: Mapping[str, Any], namespace: str = "default") -> None:
@@ -109,7 +111,8 @@ class Cluster:
     ) -> Path:
         """Of a service account that may do what the rules of its role say, and nothing else.
 
-        `rules` hold in the namespace, `cluster_rules` everywhere. Asked again, it gives new rules to the same account.
+        `rules` hold in the namespace, `cluster_rules` everywhere. Asked again, it gives the same account new
+        rules.
         """
         roles = [("Role", rules), ("ClusterRole", cluster_rules)]
         subject = {"kind": "ServiceAccount", "name": service_account, "namespace": namespace}
@@ -127,7 +130,9 @@ class Cluster:
                 | {"roleRef": {"apiGroup": group, "kind": kind, "name": name}},
             ]
         self.apply(*objects, namespace=namespace)
-        token = self.kubectl("create", "token", service_account, f"--namespace={namespace}", "--duration=24h").strip()
+        token = self.kubectl(
+            "create", "token", service_account, f"--namespace={namespace}", "--duration=24h"
+        ).strip()
         path = self.folder / f"{namespace}.{service_account}.kubeconfig"
         _write(path, files.kubeconfig(self.server, self._pki / "ca.crt", token=token, namespace=namespace))
         return path
@@ -135,7 +140,8 @@ class Cluster:
     def requests(self, *, user_agent: str = "", user: str = "") -> list[Request]:
         """What was asked of the API server, by clients whose user agent begins so, or by that user.
 
-        A service account is the user `system:serviceaccount:NAMESPACE:NAME`. The cluster's own parts are left out.
+        A service account is the user `system:serviceaccount:NAMESPACE:NAME`. The cluster's own parts are left
+        out.
         """
         return [
             request
@@ -153,7 +159,9 @@ class Cluster:
         self._room.stop("kube-apiserver")
 
     def start_apiserver(self) -> None:
-        self._run("kube-apiserver", parts.apiserver(self._programs["kube-apiserver"], self.folder, self._network))
+        self._run(
+            "kube-apiserver", parts.apiserver(self._programs["kube-apiserver"], self.folder, self._network)
+        )
         self._room.wait_for("kube-apiserver", self._api_is_ready)
 
     def stop_kubelet(self) -> None:
@@ -176,7 +184,7 @@ class Cluster:
         memory: str = "512Gi",
         labels: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Simulated nodes, ready for pods that tolerate them; their names. `kwok.yaml` says how their pods live."""
+        """Simulated nodes, ready for pods that tolerate them; their names. See kwok.yaml for their pods."""
         if not self._simulates:
             self._run("kwok", parts.kwok(self._programs["kwok"], self.folder))
             self._simulates = True
@@ -240,7 +248,9 @@ class Cluster:
             "kwok.kubeconfig": ("system:kwok", "system:masters"),
         }
         contents = {
-            name: files.kubeconfig(self.server, authority.certificate, certificate=authority.client(user, group=group))
+            name: files.kubeconfig(
+                self.server, authority.certificate, certificate=authority.client(user, group=group)
+            )
             for name, (user, group) in users.items()
         } | {
             "cni/muster.conflist": files.pod_network(self._network),

@@ -18,7 +18,14 @@ KWOK_LEASE_SECONDS = 20
 KWOK_STAGES = Path(__file__).with_name("kwok.yaml")
 
 
-def kubeconfig(server: str, authority: Path, *, certificate: Certificate | None = None, token: str = "", namespace: str = "default") -> str:
+def kubeconfig(
+    server: str,
+    authority: Path,
+    *,
+    certificate: Certificate | None = None,
+    token: str = "",
+    namespace: str = "default",
+) -> str:
     user = {"token": token}
     if certificate is not None:
         user = {"client-certificate": str(certificate.certificate), "client-key": str(certificate.key)}
@@ -26,9 +33,13 @@ def kubeconfig(server: str, authority: Path, *, certificate: Certificate | None 
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "muster", "cluster": {"server": server, "certificate-authority": str(authority)}}],
+            "clusters": [
+                {"name": "muster", "cluster": {"server": server, "certificate-authority": str(authority)}}
+            ],
             "users": [{"name": "muster", "user": user}],
-            "contexts": [{"name": "muster", "context": {"cluster": "muster", "user": "muster", "namespace": namespace}}],
+            "contexts": [
+                {"name": "muster", "context": {"cluster": "muster", "user": "muster", "namespace": namespace}}
+            ],
             "current-context": "muster",
         }
     )
@@ -89,8 +100,12 @@ def kubelet(authority: Path, serving: Certificate, *, control_group: str, resolv
             "makeIPTablesUtilChains": False,
             "nodeStatusUpdateFrequency": "2s",
             "nodeLeaseDurationSeconds": 8,
-            # The disk of a developer may be nearly full, and an image that was collected cannot be pulled again.
-            "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+            # The disk of a developer may be nearly full, and an image that was collected cannot be had again.
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "1%",
+                "imagefs.available": "1%",
+            },
             "imageGCHighThresholdPercent": 100,
         }
     )

@@ -26,7 +26,9 @@ BUSYBOX = "muster.test/busybox:1"
 PYTHON = "muster.test/python:1"
 PAUSE = "muster.test/pause:1"
 
-_UNNEEDED = re.compile(r"/(test|tests|idlelib|lib2to3|turtledemo|tkinter|ensurepip|site-packages|dist-packages)$")
+_UNNEEDED = re.compile(
+    r"/(test|tests|idlelib|lib2to3|turtledemo|tkinter|ensurepip|site-packages|dist-packages)$"
+)
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n"
 _SHELL_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -163,10 +165,17 @@ def _python(files: _Files) -> None:
     for name in ("python", "python3", executable.name):  # virtual environments link to any of them
         for folder in (executable.parent, Path("/usr/bin")):
             files.link(f"{folder}/{name}", str(executable))
-    # The compiled packages of a mounted environment want this one too.
-    loaded += Path("/usr/lib").glob("*-linux-gnu/libstdc++.so.6")
-    for library in _libraries(loaded):
-        files.copy(library.resolve(), str(library))
+    for path in _libraries(loaded + _wanted_by_wheels()):
+        files.copy(path.resolve(), str(path))
+
+
+def _wanted_by_wheels() -> list[Path]:
+    """What compiled packages of a mounted environment may count on, whether this Python needs it or not."""
+    names = ("stdc++", "gcc_s", "m", "dl", "rt", "pthread", "util", "resolv", "z")
+    places = (Path("/lib"), Path("/usr/lib"))
+    return [
+        found for name in names for place in places for found in place.glob(f"*-linux-gnu/lib{name}.so.[0-9]")
+    ]
 
 
 def _tree(top: Path) -> Iterator[Path]:

@@ -1,7 +1,7 @@
 """The wire between this machine and a cluster, and the addresses at its ends.
 
-Every cluster has a network of its own. One pair of interfaces joins it to the machine: `mustern` here, `eth0`
-there; it goes when the cluster goes. The addresses are of 198.18.0.0/15, which is set aside for test networks.
+Every cluster has a network of its own. One pair of interfaces joins it to the machine: `muster…` here,
+`eth0` there; it goes when the cluster goes. The addresses are of 198.18.0.0/15, which is set aside for tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from cluster.errors import ClusterError
 from cluster.room import Room
 
-#: Two addresses of the services' range are given to the loopback of the node, where the API server and the DNS
+#: Two addresses of the services' range belong to the loopback of the node, where the API server and the DNS
 #: server listen. So pods reach both as in any cluster, without a kube-proxy; other services must be headless.
 SERVICES = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"
@@ -62,7 +62,9 @@ def _claim(network: Network, room: Room) -> bool:
     pair = f"link add {network.interface} type veth peer name eth0 netns {room.pid}"
     done = subprocess.run(["ip", *pair.split()], capture_output=True, text=True)
     if done.returncode and "File exists" not in done.stderr:
-        raise ClusterError(f"This machine does not give a cluster its network: ip {pair}: {done.stderr.strip()}")
+        raise ClusterError(
+            f"This machine does not give a cluster its network: ip {pair}: {done.stderr.strip()}"
+        )
     return done.returncode == 0
 
 

@@ -44,7 +44,9 @@ def install() -> None:
     for words in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
         done = subprocess.run(["apt-get", "-qq", *words], env=environment, capture_output=True, text=True)
         if done.returncode:
-            raise ClusterError(f"apt-get {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+            raise ClusterError(
+                f"apt-get {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}"
+            )
 
 
 def _missing() -> list[str]:

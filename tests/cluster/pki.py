@@ -31,7 +31,9 @@ class Authority:
         return self._sign(name, f"/CN={name}", "extendedKeyUsage=serverAuth", f"subjectAltName={subjects}")
 
     def _sign(self, name: str, subject: str, *extensions: str) -> Certificate:
-        return self._make(name, subject, *extensions, by=("-CA", str(self.certificate), "-CAkey", str(self._key)))
+        return self._make(
+            name, subject, *extensions, by=("-CA", str(self.certificate), "-CAkey", str(self._key))
+        )
 
     def _make(self, name: str, subject: str, *extensions: str, by: tuple[str, ...] = ()) -> Certificate:
         made = Certificate(certificate=self._folder / f"{name}.crt", key=self._folder / f"{name}.key")

@@ -24,7 +24,13 @@ from cluster.errors import CannotBeHad, ClusterError
 
 _PREFIX = "muster-cluster-"
 #: Says that it lives, then waits for ever. Orphans of the room become its children: ignored means reaped.
-_FIRST = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print(flush=True)\nwhile True: signal.pause()"
+_FIRST = """
+import signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+print(flush=True)
+while True:
+    signal.pause()
+"""
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cluster import images
 from cluster.cluster import GPUS, Cluster
-from cluster.errors import ClusterError
 from cluster.nodes import SELECTOR, TOLERATION
-from cluster.room import Room
 from installation import until
 
 
@@ -49,7 +43,12 @@ def job(name: str, *command: str, pods: int, image: str = images.BUSYBOX) -> lis
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": name},
-            "spec": {"completionMode": "Indexed", "completions": pods, "parallelism": pods, "template": template},
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": pods,
+                "parallelism": pods,
+                "template": template,
+            },
         },
     ]
 
@@ -101,14 +100,28 @@ def test_pods_of_a_job_find_each_other_by_name(cluster: Cluster, namespace: str)
         else until nc meeting-0.meeting 5000; do sleep 0.2; done; fi
     """
     cluster.apply(*job("meeting", "sh", "-c", meet, pods=2), namespace=namespace)
-    cluster.kubectl("wait", f"--namespace={namespace}", "--for=condition=complete", "job/meeting", "--timeout=60s")
-    said = cluster.kubectl("logs", f"--namespace={namespace}", "--selector=batch.kubernetes.io/job-completion-index=1")
+    cluster.kubectl(
+        "wait", f"--namespace={namespace}", "--for=condition=complete", "job/meeting", "--timeout=60s"
+    )
+    said = cluster.kubectl(
+        "logs", f"--namespace={namespace}", "--selector=batch.kubernetes.io/job-completion-index=1"
+    )
     assert said.splitlines()[-1] == "met"
 
 
 def test_a_pod_reaches_a_server_on_this_machine(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     (tmp_path / "greeting").write_text("from outside\n")
-    serve = [sys.executable, "-u", "-m", "http.server", "--bind", cluster.host_address, "--directory", str(tmp_path), "0"]
+    serve = [
+        sys.executable,
+        "-u",
+        "-m",
+        "http.server",
+        "--bind",
+        cluster.host_address,
+        "--directory",
+        str(tmp_path),
+        "0",
+    ]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
             assert server.stdout is not None
@@ -124,7 +137,8 @@ def test_a_service_account_in_a_pod_reaches_the_api_server(cluster: Cluster, nam
         import os, ssl, urllib.request
         here = "/var/run/secrets/kubernetes.io/serviceaccount/"
         url = "https://%(KUBERNETES_SERVICE_HOST)s:%(KUBERNETES_SERVICE_PORT)s/api" % os.environ
-        request = urllib.request.Request(url, headers={"Authorization": "Bearer " + open(here + "token").read()})
+        token = "Bearer " + open(here + "token").read()
+        request = urllib.request.Request(url, headers={"Authorization": token})
         context = ssl.create_default_context(cafile=here + "ca.crt")
         print(urllib.request.urlopen(request, context=context).status)
     """
@@ -143,7 +157,7 @@ def test_gpus_are_counted(cluster: Cluster, namespace: str) -> None:
 def test_simulated_nodes_take_pods_that_tolerate_them(cluster: Cluster, namespace: str) -> None:
     nodes = cluster.add_nodes(3, gpus=8)
     try:
-        there = {"nodeSelector": SELECTOR, "tolerations": [TOLERATION]}
+        there: dict[str, Any] = {"nodeSelector": SELECTOR, "tolerations": [TOLERATION]}
         cluster.apply(*(pod(f"pod-{i}", "train", gpus=8, **there) for i in range(3)), namespace=namespace)
         for i in range(3):
             until(lambda name=f"pod-{i}": phase(cluster, namespace, name) == "Running", what=f"pod-{i} runs")  # type: ignore[misc]
