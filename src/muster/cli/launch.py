@@ -165,6 +165,10 @@ def launch(
         int | None,
         typer.Option(metavar="SECONDS", help="How long members wait for each other.", rich_help_panel=SHAPE),
     ] = None,
+    shm: Annotated[
+        str | None,
+        typer.Option(metavar="8Gi", help="Shared memory of each node, in a cluster.", rich_help_panel=SHAPE),
+    ] = None,
     retry: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, max=100, help="More attempts, if preempted or lost. Default: 3."),
@@ -206,6 +210,7 @@ def launch(
             launcher=launcher,
             max_restarts=max_restarts,
             rdzv_timeout=rdzv_timeout,
+            shm=shm,
         ),
         short={"gpus": gpus, "cpus": cpus, "memory": memory},
         values=set_ or [],

@@ -65,6 +65,7 @@ class Shape:
     launcher: Launcher | None = None
     max_restarts: int | None = None
     rdzv_timeout: int | None = None
+    shm: str | None = None
 
     def given(self) -> Mapping[str, Any] | None:
         """None if none of the options was given: then it is a plain command."""

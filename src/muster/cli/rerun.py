@@ -71,6 +71,9 @@ def rerun(
     rdzv_timeout: Annotated[
         int | None, typer.Option(metavar="SECONDS", help="How long members wait for each other.")
     ] = None,
+    shm: Annotated[
+        str | None, typer.Option(metavar="8Gi", help="Shared memory of each node, in a cluster.")
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show its output; exit with its verdict.")
     ] = False,
@@ -92,6 +95,7 @@ def rerun(
         launcher=launcher,
         max_restarts=max_restarts,
         rdzv_timeout=rdzv_timeout,
+        shm=shm,
     ).given()
     request = RerunRequest(
         queue=queue,

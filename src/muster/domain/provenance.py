@@ -30,6 +30,7 @@ class Origins:
     image: str = LAUNCH
     command: Sequence[str] = ()  #: of each of its words; those behind these are made of inputs
     inputs: str = LAUNCH
+    training: str = LAUNCH
     env: Mapping[str, str] = field(default_factory=dict)  #: name → source, where it is not the launch
 
     def of_word(self, place: int) -> str:

@@ -78,4 +78,5 @@ def origins_of(queue: Queue, made: Customized, order: Order) -> Origins:
         image=recorded("image") if order.image else label,
         command=words,
         inputs=recorded("config"),
+        training=recorded("training"),
     )

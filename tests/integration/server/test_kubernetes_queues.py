@@ -17,6 +17,7 @@ from door import Door, open_door
 from muster.cli import yamlfile
 from muster.cli.annotate import annotated
 from muster.domain.template import find_variables
+from muster.engine.launcher import launcher_text
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "queues").glob("*.yaml"))
 PREVIEWS = Path(__file__).parent / "previews"
@@ -51,6 +52,17 @@ def run_id_in(manifest: Any) -> str:
     return found
 
 
+def shown_as(preview: Any, golden: str) -> str:
+    """The preview as a terminal shows it, which is this file."""
+    text = annotated(preview["manifest"], preview["sources"])
+    shown = text.replace(run_id_in(preview["manifest"]), "r123456789")
+    file = PREVIEWS / f"{golden}.yaml"
+    if os.environ.get("MUSTER_WRITE_PREVIEWS"):
+        file.write_text(shown, encoding="utf-8")
+    assert shown == file.read_text("utf-8")
+    return shown
+
+
 @pytest.mark.parametrize("example", [path.stem for path in EXAMPLES])
 def test_an_example_is_parsed_created_previewed_and_launched(door: Door, example: str) -> None:
     text = next(path for path in EXAMPLES if path.stem == example).read_text("utf-8")
@@ -64,13 +76,7 @@ def test_an_example_is_parsed_created_previewed_and_launched(door: Door, example
     answer = door.call("POST", "/launches/preview", asked)
     assert answer.status_code == 200, answer.text
     preview = answer.json()
-    shown = annotated(preview["manifest"], preview["sources"]).replace(
-        run_id_in(preview["manifest"]), "r123456789"
-    )
-    golden = PREVIEWS / f"{example}.yaml"
-    if os.environ.get("MUSTER_WRITE_PREVIEWS"):
-        golden.write_text(shown, encoding="utf-8")
-    assert shown == golden.read_text("utf-8")
+    shown = shown_as(preview, example)
 
     launched = door.call("POST", "/launches", asked).json()
     assert (launched["state"], launched["image"]) == ("queued", IMAGE)
@@ -92,6 +98,19 @@ def test_the_number_of_workers_can_be_changed_at_launch_and_is_kept(door: Door) 
     assert preview["sources"]["/spec/tasks/0/replicas"] == "queue v1"
     assert (run["overrides"], run["nodes"]) == ({path: 3}, 4)
     assert door.call("GET", f"/runs/{run['id']}").json()["overrides"] == {path: 3}
+
+
+def test_a_training_of_two_nodes_is_previewed_and_launched(door: Door) -> None:
+    create(door, "training")
+    shape = {"nodes": 2, "procs_per_node": "gpu", "shm": "4Gi"}
+    asked = {"queue": "training", "image": IMAGE, "command": ["train.py"], "training": shape, "name": "first"}
+    preview = door.call("POST", "/launches/preview", asked).json()
+    *_, script = preview["manifest"]["items"]
+    assert script["data"]["launcher.sh"] == launcher_text()
+    script["data"]["launcher.sh"] = "…"  # it has tests of its own
+    shown_as(preview, "training-of-two-nodes")
+    run = door.call("POST", "/launches", asked).json()
+    assert (run["nodes"], run["resources"]["gpus"]) == (2, 2)
 
 
 def test_paths_start_at_the_workload_however_it_is_wrapped(door: Door) -> None:

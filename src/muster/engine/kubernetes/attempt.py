@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.engine.kubernetes import member
 from muster.engine.kubernetes.api import Resource
-from muster.engine.kubernetes.kinds import OPEN, UNKNOWN, Course, Kind, Status
+from muster.engine.kubernetes.course import OPEN, UNKNOWN, Course, Kind, Status
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.ranks import by_rank
 

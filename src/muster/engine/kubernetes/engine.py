@@ -20,9 +20,9 @@ from muster.domain.resources import UNBOUNDED, Resources
 from muster.engine.kubernetes.api import EVENTS, JOBS, PODS, Api, Object, Resource
 from muster.engine.kubernetes.attempt import Attempt, Workload
 from muster.engine.kubernetes.connect import Connection
+from muster.engine.kubernetes.course import kind_of
 from muster.engine.kubernetes.follow import Follower, Spool
 from muster.engine.kubernetes.happening import Happenings
-from muster.engine.kubernetes.kinds import kind_of
 from muster.engine.kubernetes.pod import RUN_LABEL, Pod, key_of, read_pod
 from muster.engine.kubernetes.submit import Parts, Submitter, read_workload, translated
 from muster.engine.kubernetes.watch import Watch

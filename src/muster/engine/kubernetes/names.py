@@ -29,23 +29,23 @@ def secret_name(key: AttemptKey) -> str:
     return f"muster-{key.run_id}-{key.attempt}"
 
 
-def legal_name(text: str) -> str:
-    """`text` as an RFC 1123 label of at most 63 characters."""
-    if len(text) <= MAX and _NAME.fullmatch(text):
+def legal_name(text: str, limit: int = MAX) -> str:
+    """`text` as an RFC 1123 label of at most 63 characters, or fewer."""
+    if len(text) <= limit and _NAME.fullmatch(text):
         return text
-    return _hashed(_NOT_NAME.sub("-", text.lower()).strip("-"), text, end="-")
+    return _hashed(_NOT_NAME.sub("-", text.lower()).strip("-"), text, end="-", limit=limit)
 
 
 def legal_label(text: str) -> str:
     """`text` as the value of a label."""
     if len(text) <= MAX and _LABEL.fullmatch(text):
         return text
-    return _hashed(_NOT_LABEL.sub("-", text).strip("-_."), text, end="-_.")
+    return _hashed(_NOT_LABEL.sub("-", text).strip("-_."), text, end="-_.", limit=MAX)
 
 
-def _hashed(cleaned: str, original: str, *, end: str) -> str:
+def _hashed(cleaned: str, original: str, *, end: str, limit: int) -> str:
     digest = hashlib.sha256(original.encode()).hexdigest()[:8]
-    kept = cleaned[: MAX - len(digest) - 1].rstrip(end)
+    kept = cleaned[: limit - len(digest) - 1].rstrip(end)
     return f"{kept}-{digest}" if kept else f"x{digest}"
 
 

@@ -24,7 +24,7 @@ from muster.domain.path import at
 from muster.engine.kubernetes import config
 from muster.engine.kubernetes.api import SECRETS, Api, ApiError, Object, Resource, Unreachable
 from muster.engine.kubernetes.attempt import Workload
-from muster.engine.kubernetes.kinds import Kind, kind_of
+from muster.engine.kubernetes.course import Kind, kind_of
 from muster.engine.kubernetes.names import secret_name
 from muster.engine.kubernetes.pod import ATTEMPT_LABEL, RUN_LABEL, key_of
 from muster.engine.port import Rendered

@@ -12,7 +12,7 @@ from clusters import IMAGE, expanded, job, work
 from muster.domain.errors import BadCommand, BadInput, BadTemplate, BadTraining, MusterError
 from muster.domain.provenance import Origins, pointers, uniform
 from muster.domain.resources import Resources
-from muster.domain.training import Training
+from muster.domain.training import Launcher, Training
 from muster.engine.kubernetes.names import secret_name
 from muster.engine.kubernetes.render import render, trace
 
@@ -202,6 +202,20 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], type[MusterError], str]] = [
     (job(), {"has_code": True}, BadInput, "not a folder or a repository"),
     (job(), {"training": Training(nodes=2)}, BadTraining, "says itself how many pods"),
     (job(), {"training": Training(procs_per_node=2)}, BadTraining, "says itself how many pods"),
+    (job(), {"training": Training(max_restarts=1)}, BadTraining, "says itself how its program is started"),
+    (job(), {"training": Training(launcher=Launcher.TORCHRUN)}, BadTraining, "how its program is started"),
+    (
+        job({"resources": {"limits": {"memory": "4Gi"}}}),
+        {"training": Training(shm="5Gi")},
+        BadTraining,
+        "shm=5Gi is more than the memory of each node, 4Gi",
+    ),
+    (
+        job({"volumeMounts": [{"name": "big", "mountPath": "/dev/shm"}]}),
+        {"training": Training(shm="1Gi")},
+        BadTraining,
+        "mounts its own /dev/shm",
+    ),
     ({"kind": "Dance", "apiVersion": "a/v1"}, {"command": ("a",), "image": None}, BadCommand, "no container"),
 ]
 
@@ -216,6 +230,8 @@ def test_a_launch_that_cannot_be_is_refused(
 
 def test_a_training_of_one_process_is_a_plain_run() -> None:
     assert manifest(job(), training=Training()) == manifest(job())
+    (volume,) = pod(manifest(job(), training=Training(shm="2Gi")))["volumes"]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "2Gi"}
 
 
 GPUS = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2, "cpu": "500m"}}}]}}
@@ -228,6 +244,8 @@ GPUS = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2, "
         ({"spec": {"template": GPUS}}, 1, 2),
         ({"spec": {"template": GPUS, "parallelism": 3}}, 3, 6),
         ({"spec": {"template": GPUS, "parallelism": 5, "completions": 2}}, 2, 4),
+        ({"spec": {"template": GPUS, "parallelism": 2, "completions": 10}}, 10, 4),
+        ({"spec": {"template": GPUS, "completions": 3}}, 3, 2),
         (
             {
                 "kind": "Job",
@@ -268,6 +286,21 @@ GPUS = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2, "
                 },
             },
             4,
+            8,
+        ),
+        (
+            {
+                "kind": "JobSet",
+                "spec": {
+                    "replicatedJobs": [
+                        {
+                            "replicas": 2,
+                            "template": {"spec": {"parallelism": 2, "completions": 3, "template": GPUS}},
+                        }
+                    ]
+                },
+            },
+            6,
             8,
         ),
         (
