@@ -166,7 +166,8 @@ class Attempt:
         seen = member.replica_of(rank, pods, now=now)
         if pod.uid in self.removed and not seen.state.ended:
             seen = member.gone(seen, pod, now=now)
-        if seen.state is ReplicaState.FAILED and _was_told_to_end(pod, seen):
+        obeyed = seen.state is ReplicaState.SUCCEEDED and self.stopping
+        if (seen.state is ReplicaState.FAILED or obeyed) and _was_told_to_end(pod, seen):
             return replace(seen, state=ReplicaState.STOPPED)
         return seen
 

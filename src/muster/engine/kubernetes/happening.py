@@ -13,6 +13,7 @@ from muster.engine.kubernetes.pod import moment
 
 MAX_WAITING = 2000  #: events about objects that are not known (yet)
 MAX_KNOWN = 20_000
+OWN_DOING = frozenset({"Suspended", "Resumed"})  #: how a run is put into the cluster
 OLD = timedelta(seconds=30)  #: what happened before we came was told by whoever was here then
 
 
@@ -59,7 +60,7 @@ class Happenings:
         about = item.get("involvedObject") or {}
         uid, reason, message = about.get("uid"), item.get("reason", ""), item.get("message", "")
         at = item.get("lastTimestamp") or item.get("eventTime") or item["metadata"]["creationTimestamp"]
-        if not uid or moment(at) < self._since or (uid, reason, message) in self._told:
+        if reason in OWN_DOING or not uid or moment(at) < self._since or (uid, reason, message) in self._told:
             return
         self._told[uid, reason, message] = None
         if len(self._told) > MAX_KNOWN:
