@@ -36,7 +36,6 @@ from muster.wire.agents import ClaimModel, ManifestFact
 log = structlog.get_logger()
 #: seconds until what found no room, or another agent acting, is tried again
 PLACE_AGAIN = (0.25,) * 20 + (0.5, 1.0, 2.0)
-HEAR_AGAIN = 0.05
 
 Render = Callable[[Work], Rendered]
 
@@ -187,10 +186,8 @@ class Driver:
         return False
 
     async def _submit(self, item: InHand, rendered: Rendered, place: Place) -> None:
-        while (
-            not self._is_heard()
-        ):  # it slept, perhaps past its lease: first hear whether the run is still ours
-            await asyncio.sleep(HEAR_AGAIN)
+        if not self._is_heard():  # it slept, perhaps past its lease, and the run may be another's by now
+            raise CannotPlace("The server was not heard of lately; the run starts once it is.")
         item.submitting = True
         try:
             failpoint("submit.before")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, MusterError
 from muster.domain.observation import AttemptKey, Fact, Noted, Observation, ReplicaSeen, ReplicaState
 from muster.domain.resources import UNBOUNDED, Resources
 from muster.engine.kubernetes.api import Api, Object
@@ -218,10 +218,15 @@ class KubernetesEngine:
 
     async def _end(self, attempt: Attempt) -> None:
         """Ask for the end of the whole attempt; it comes as observations."""
-        if attempt.workload is not None and not attempt.gone:
-            with translated(f"the end of run {attempt.key.run_id}"):
-                attempt.gone = not await self._submitter.remove(attempt.workload, epoch=attempt.epoch)
-        attempt.stopping = True
+        before, attempt.stopping = attempt.stopping, True  # first: its pods may end before we are answered
+        try:
+            if attempt.workload is not None and not attempt.gone:
+                with translated(f"the end of run {attempt.key.run_id}"):
+                    there = await self._submitter.remove(attempt.workload, epoch=attempt.epoch)
+                    attempt.gone = attempt.gone or not there
+        except MusterError:
+            attempt.stopping = before
+            raise
         self._review(attempt)
 
     def _tell_happenings(self) -> None:
