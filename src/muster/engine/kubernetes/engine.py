@@ -222,8 +222,8 @@ class KubernetesEngine:
         try:
             if attempt.workload is not None and not attempt.gone:
                 with translated(f"the end of run {attempt.key.run_id}"):
-                    there = await self._submitter.remove(attempt.workload, epoch=attempt.epoch)
-                    attempt.gone = attempt.gone or not there
+                    if not await self._submitter.remove(attempt.workload, epoch=attempt.epoch):
+                        attempt.gone = True
         except MusterError:
             attempt.stopping = before
             raise
