@@ -121,6 +121,15 @@ def group_of(item: Mapping[str, Any]) -> str:
     return group if slash else ""
 
 
+def is_template(config: Mapping[str, Any]) -> bool:
+    """Does Muster write the workload of this config? To be asked also before its variables are bound."""
+    top = config[WRAPPER] if len(config) == 1 and WRAPPER in config else config
+    if not isinstance(top, Mapping):
+        return False
+    items = top.get("items") if top.get("kind") == "List" else [top]
+    return isinstance(items, list) and any(isinstance(item, Mapping) and is_to_write(item) for item in items)
+
+
 def is_to_write(item: Mapping[str, Any]) -> bool:
     """Does this name a kind and a pod template, for Muster to write the object?"""
     return "template" in item and "spec" not in item
