@@ -90,6 +90,7 @@ SCALE ?= 1
 ONLY ?=
 BENCH = --rounds $(ROUNDS) --scale $(SCALE) $(if $(ONLY),--only $(ONLY))
 bench: setup $(TORCH_PYTHON) ## Measure side by side with peers (25 minutes; ONLY=start,burst ROUNDS=5)
+	$(BIN)/python -m compileall -q src  # as an installer does
 	PYTHONPATH=tests BENCH_COMMAND='make bench ROUNDS=$(ROUNDS) SCALE=$(SCALE) ONLY=$(ONLY)' \
 	  $(BIN)/python -m bench $(BENCH) --torch-python $(abspath $(TORCH_PYTHON))
 

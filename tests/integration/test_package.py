@@ -36,7 +36,7 @@ def test_importing_muster_loads_next_to_nothing() -> None:
 
 def test_an_agent_loads_no_server_and_a_server_no_agent() -> None:
     agent = "import sys, muster.agent.agent, muster.engine.process.engine; print(*sys.modules)"
-    server = "import sys, muster.server.serve; print(*sys.modules)"
+    server = "import sys, muster.server.serve, muster.server.asgi; print(*sys.modules)"
     strangers = ((agent, {"fastapi", "sqlalchemy"}), (server, {"psutil", "pynvml", "muster.agent"}))
     for script, absent in strangers:
         loaded = subprocess.run(

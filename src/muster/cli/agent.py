@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster._garbage import ignore_garbage, settle
 from muster.cli.options import Entity, Json
 from muster.cli.output import connect, say, show_json, show_table
 from muster.cli.table import column
@@ -55,6 +56,7 @@ def agent(
     """
     if ctx.invoked_subcommand is not None:
         return
+    ignore_garbage()
     settings = _config(config, data_dir)
     if settings.passed_over:
         say(f"Passed over, as they say nothing to this agent: {', '.join(settings.passed_over)}.")
@@ -83,6 +85,7 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
     async with AsyncClient(settings.url) as client:
 
         def ready(me: AgentModel) -> None:
+            settle()
             if not say_ready():
                 say(f"Agent {me.name!r} serves {', '.join(me.queues)} at {client.url}")
 

@@ -66,7 +66,8 @@ def create_app(context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
-    for module in (launches, groups, runs, streams, versions, queues, jobs, agents, code, accounts):
+    # They are tried in this order: first those that ask many times a second.
+    for module in (agents, launches, groups, runs, streams, versions, queues, jobs, code, accounts):
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     problems.install(app)

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
-import uvicorn
 import uvloop
 
+from muster._garbage import settle
 from muster.domain.errors import LocalProblem, PortInUse
-from muster.server.app import create_app
 from muster.server.context import Context
 
-
-class _Server(uvicorn.Server):
-    """Says when it is ready, and leaves signals to us: what follows `serve` must still run."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self.ready.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+if TYPE_CHECKING:
+    from muster.server.asgi import Server
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -56,7 +39,18 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Companion(Protocol):
-    """Something that runs beside the server, from ready to the last moment it can still be reached."""
+    """Something that runs beside the server, to the last moment it can still be reached.
+
+    It is started while the server still loads: what it asks meanwhile waits at the listener.
+    """
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class _Alone:
+    """No companion."""
 
     async def start(self) -> None: ...
 
@@ -71,52 +65,43 @@ def serve(
     companion: Companion | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM. A second one does not wait for anybody."""
-    config = uvicorn.Config(
-        create_app(context),
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # whom a request comes from decides who is signed in: take nobody's word
-        timeout_graceful_shutdown=2,
-        timeout_keep_alive=75,
-        lifespan="on",
-        ws="none",
-        server_header=False,
-    )
-    server = _Server(config)
-    uvloop.run(_serve(server, context, listener, on_ready, companion))
+    uvloop.run(_serve(context, listener, on_ready, companion or _Alone()))
 
 
 async def _serve(
-    server: _Server,
-    context: Context,
-    listener: socket.socket,
-    on_ready: Callable[[], None],
-    companion: Companion | None,
+    context: Context, listener: socket.socket, on_ready: Callable[[], None], companion: Companion
 ) -> None:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
+    server: Server | None = None
 
     def on_signal() -> None:
-        server.force_exit = asked.is_set()
+        if server is not None:
+            server.force_exit = asked.is_set()
         asked.set()
 
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, on_signal)
-    serving = asyncio.create_task(server.serve([listener]))
-    started = asyncio.create_task(server.ready.wait())
-    await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
-    if not serving.done():
-        if companion is not None:
-            await companion.start()
-        # What was made up to here stays. To look through all of it for garbage now and then would hold
-        # up every request for a tenth of a second.
-        gc.collect()
-        gc.freeze()
-        on_ready()
-        ended = asyncio.create_task(asked.wait())
-        await asyncio.wait([serving, ended], return_when=asyncio.FIRST_COMPLETED)
-        if companion is not None:
-            await companion.stop()
+    beside = asyncio.create_task(companion.start())
+    try:
+        server = await asyncio.to_thread(_load, context)
+        serving = asyncio.create_task(server.serve([listener]))
+        started = asyncio.create_task(server.ready.wait())
+        await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            await beside
+            settle()
+            on_ready()
+            ended = asyncio.create_task(asked.wait())
+            await asyncio.wait([serving, ended], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await companion.stop()
     server.should_exit = True
     context.begin_closing()
     await serving
+
+
+def _load(context: Context) -> Server:
+    from muster.server.asgi import make_server  # with FastAPI, which takes half of the time of a start
+
+    return make_server(context)

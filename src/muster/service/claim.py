@@ -118,6 +118,7 @@ class _Turn:
     ask: Ask
     agent: Agent
     queues: Sequence[Served]
+    orphans: bool  #: does its machine have runs that nobody speaks for?
     living: list[tuple[RunHead, Resources]] = field(default_factory=list)
     books: _Books = field(default_factory=_Books)
     adopted: list[str] = field(default_factory=list)
@@ -147,16 +148,17 @@ def _serve(tx: Tx, asks: Sequence[Ask], now: datetime) -> list[Assignment | Must
     turns: dict[str, _Turn] = {}
     known = agents.hold_serving(tx.conn, [ask.agent_id for ask in asks])
     for ask in asks:
-        found, queues = known.get(ask.agent_id, (None, []))
+        found = known.get(ask.agent_id)
         try:
-            agent = checked_agent(found, ask.actor, ask.agent_id, ask.incarnation)
+            agent = checked_agent(found.agent if found else None, ask.actor, ask.agent_id, ask.incarnation)
         except MusterError as error:
             answers[ask.agent_id] = error
             continue
         if agent.left_at is not None:  # its last request was still waiting when it said good-bye
             answers[ask.agent_id] = Assignment()
             continue
-        turns[agent.id] = _Turn(ask=ask, agent=agent, queues=queues)
+        serving = known[agent.id]
+        turns[agent.id] = _Turn(ask=ask, agent=agent, queues=serving.queues, orphans=serving.orphans)
     if turns:
         answers |= _take_turns(tx, turns, now)
     return [answers[ask.agent_id] for ask in asks]
@@ -300,8 +302,9 @@ def _taken_back(agent: Agent, head: RunHead, now: datetime) -> Entry:
 
 def _adopt(tx: Tx, turns: Mapping[str, _Turn], known: Collection[str], now: datetime) -> list[Entry]:
     """Take over runs whose agent went silent and whose processes one of these agents can see."""
-    orphans = runs.hold_orphans(tx.conn, {turn.agent.locality for turn in turns.values()})
     entries: list[Entry] = []
+    places = {turn.agent.locality for turn in turns.values() if turn.orphans}
+    orphans = runs.hold_orphans(tx.conn, places) if places else []
     if not orphans:
         return entries
     serves = {agent_id: set(agents.queue_ids(tx.conn, agent_id)) for agent_id in turns}

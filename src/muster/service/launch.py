@@ -140,9 +140,16 @@ def _plan_all(
     found: dict[tuple[str, str], Queue] = {}
     rooms: dict[str, list[Resources]] = {}
     variables: dict[str, list[Variable]] = {}
-    plans = []
+    plans: list[tuple[Run, Rendered]] = []
     checked: set[tuple[object, ...]] = set()  # code is the same for all of a batch, mostly: looked at once
+    last = ""
     for order in orders:
+        words = repr(order)  # 1, 1.0 and True are equal, but not alike
+        if words == last:
+            run, rendered = plans[-1]
+            plans.append((_another(run, order, random), rendered))
+            continue
+        last = words
         entity = order.entity or actor.default_entity
         actor.require(Action.LAUNCH, entity)
         place = (entity, order.queue)
@@ -160,6 +167,13 @@ def _plan_all(
             _check_code(conn, entity, run.spec, queue)
         plans.append((run, rendered))
     return plans
+
+
+def _another(run: Run, order: Order, random: RandomBytes) -> Run:
+    """The same once more, under another id and, where none was given, another name. Neither is a number:
+    no size can come from them."""
+    head = replace(run.head, id=new_id(random))
+    return replace(run, head=head, name=order.name or friendly_name(random))
 
 
 def _variables(queue: Queue) -> list[Variable]:

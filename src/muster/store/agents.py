@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, null, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, insert, null, select, update
 
 from muster.domain.agent import Agent
 from muster.domain.policy import Limit, Policy
 from muster.domain.resources import Resources
 from muster.store.bulk import change_many
-from muster.store.schema import AnyRow, agent_queues, agents, entities, queue_versions, queues
+from muster.store.schema import AnyRow, agent_queues, agents, entities, queue_versions, queues, runs
 
 
 def save(conn: Connection, agent: Agent, queue_ids: Sequence[str]) -> None:
@@ -72,6 +72,15 @@ class Served:
         return bool(self.policy.limits or self.entity_limit)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """An agent that asks for work."""
+
+    agent: Agent
+    queues: list[Served]  #: that are not paused
+    orphans: bool  #: are there live runs of its place that no agent speaks for?
+
+
 _open_queues = (
     select(
         agent_queues.c.agent_id,
@@ -89,9 +98,15 @@ _open_queues = (
     .where(queues.c.paused_at.is_(null()))
     .subquery()
 )
+_orphans = (
+    exists()
+    .where(runs.c.agent_id.is_(null()), runs.c.lease_expires_at.is_not(null()))
+    .where(runs.c.locality == agents.c.locality)
+)
 _with_queues = (
     select(
         agents,
+        _orphans.label("orphans"),
         _open_queues.c.id.label("queue_id"),
         _open_queues.c.entity.label("queue_entity"),
         _open_queues.c.policy,
@@ -104,14 +119,14 @@ _with_queues = (
 )
 
 
-def hold_serving(conn: Connection, agent_ids: Sequence[str]) -> dict[str, tuple[Agent, list[Served]]]:
-    """These agents, each with its queues that are not paused: nothing else is done for them meanwhile."""
-    found: dict[str, tuple[Agent, list[Served]]] = {}
+def hold_serving(conn: Connection, agent_ids: Sequence[str]) -> dict[str, Serving]:
+    """These agents, each with its queues: nothing else is done for them meanwhile."""
+    found: dict[str, Serving] = {}
     for row in conn.execute(_with_queues, {"ids": list(agent_ids)}):
         if row.id not in found:
-            found[row.id] = (_agent(row), [])
+            found[row.id] = Serving(agent=_agent(row), queues=[], orphans=bool(row.orphans))
         if row.queue_id is not None:
-            found[row.id][1].append(_served(row))
+            found[row.id].queues.append(_served(row))
     return found
 
 

@@ -279,8 +279,9 @@ class Database:
         if self._relay is not None:
             topics = set().union(*(tx.topics for tx in done))
             if rows:
-                postgres.lock(conn, "events")
-            self._relay.notify(conn, topics)
+                self._relay.lock_and_notify(conn, "events", topics)
+            else:
+                self._relay.notify(conn, topics)
         if rows:
             add_many(conn, events, rows)
 

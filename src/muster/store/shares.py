@@ -115,33 +115,48 @@ def _head_start(priority: Priority) -> int:
 
 
 def _in_order() -> Select[Any]:
-    """Those that wait, in the order of `muster.domain.share`: by level, use and rank."""
+    """Those that wait, in the order of `muster.domain.share`: by level, use and rank.
+
+    In three steps, each from what the one before worked out. Written as one, every expression would stand
+    there with all that it is made of, over and over, and to read that takes longer than to do it.
+    """
     head_start = case(
         *((shares.c.priority == priority.value, _head_start(priority)) for priority in Priority), else_=0
     )
-    served_at = _later(
-        func.coalesce(type_coerce(shares.c.served_at, BigInteger), _LONG_AGO),
-        func.coalesce(_live.c.served_at, _LONG_AGO),
-    )
-    since = _later(shares.c.rank + head_start, served_at)
-    age = head_start + bindparam("now", type_=BigInteger) - since
-    least = len(Priority) - 1
-    pressing = case(*((age >= _head_start(p), place) for place, p in enumerate(Priority)), else_=least)
-    used = shares.c.used / bindparam("weight", type_=Float) + func.coalesce(_live.c.used, 0.0)
-    level = case((bindparam("share") == 1, pressing), else_=0)
-    return (
+    standing = (
         select(
             shares.c.user,
             shares.c.rank,
             shares.c.priority,
-            used.label("used"),
-            served_at.label("served_at"),
+            head_start.label("head_start"),
+            (shares.c.used / bindparam("weight", type_=Float) + func.coalesce(_live.c.used, 0.0)).label(
+                "used"
+            ),
+            _later(
+                func.coalesce(type_coerce(shares.c.served_at, BigInteger), _LONG_AGO),
+                func.coalesce(_live.c.served_at, _LONG_AGO),
+            ).label("served_at"),
             func.coalesce(_live.c.runs, 0).label("runs"),
             func.coalesce(_live.c.gpus, 0).label("gpus"),
         )
         .join_from(shares, _live, _live.c.author == shares.c.user, isouter=True)
         .where(shares.c.queue_id == bindparam("queue_id"), shares.c.rank.is_not(null()))
-        .order_by(level, case((bindparam("share") == 1, used), else_=0.0), shares.c.rank, shares.c.user)
+        .subquery("standing")
+    )
+    since = _later(standing.c.rank + standing.c.head_start, standing.c.served_at)
+    age = standing.c.head_start + bindparam("now", type_=BigInteger) - since
+    aged = select(standing, age.label("age")).subquery("aged")
+    least = len(Priority) - 1
+    pressing = case(*((aged.c.age >= _head_start(p), place) for place, p in enumerate(Priority)), else_=least)
+    share = bindparam("share") == 1
+    return (
+        select(*(aged.c[name] for name in ("user", "rank", "priority", "used", "served_at", "runs", "gpus")))
+        .order_by(
+            case((share, pressing), else_=0),
+            case((share, aged.c.used), else_=0.0),
+            aged.c.rank,
+            aged.c.user,
+        )
         .limit(bindparam("limit"))
     )
 

@@ -121,6 +121,25 @@ def test_a_batch_is_launched_whole(world: World) -> None:
     assert counts(world) == {"runs": 50, "events": 50, "attempts": 0, "projects": 1}
 
 
+def test_alike_launches_of_a_batch_differ_in_id_and_name_alone(world: World) -> None:
+    asked = {"values": {"cpus": 2}, "inputs": {"lr": 0.1}}
+    one, two, three = (
+        world.run(run.id)
+        for run in world.launch(order(**asked), order(**asked), order(name="third", **asked))
+    )
+    assert one.spec == two.spec == three.spec == world.run(world.launch_one(**asked)).spec
+    assert len({one.id, two.id, three.id}) == len({one.name, two.name, three.name}) == 3
+    assert three.name == "third"
+    assert one.spec.resources.millicpus == 2000
+
+
+def test_launches_that_python_calls_equal_are_not_alike(world: World) -> None:
+    made = world.launch(*(order(inputs={"x": value}) for value in (1, True, 1.0)))
+    assert [repr(world.run(run.id).spec.inputs["x"]) for run in made] == ["1", "True", "1.0"]
+    with pytest.raises(BadVariable):
+        world.launch(order(values={"gpus": 1}), order(values={"gpus": True}))
+
+
 def test_a_launch_says_what_was_accepted(world: World) -> None:
     run_id = world.launch_one(
         values={"gpus": "2"}, training=Training(nodes=2), env={"A": "1"}, inputs={"lr": 0.1}

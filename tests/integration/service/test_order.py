@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import given as given_
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert, select, update
+from psycopg import _queries
+from sqlalchemy import delete, event, insert, select, update
 
 from muster.domain.access import Actor, Role
 from muster.domain.errors import ImpossibleRequest, MusterError
@@ -125,6 +126,30 @@ def test_what_the_store_charges_is_what_the_rules_say(world: World) -> None:
 def waiting_in_order(world: World, *, share: bool = True) -> dict[str, Standing]:
     found = world.do(lambda tx: queue.find(tx.conn, world.owner, "gpu", None))
     return world.do(lambda tx: shares.first_waiting(tx.conn, found.id, now=world.now, share=share, limit=100))
+
+
+def test_the_driver_remembers_every_statement_of_a_claim(world: World) -> None:
+    """One that is longer, or has more parameters, it reads anew each time: longer than it takes to run."""
+    if not world.db.shared:
+        pytest.skip("only the driver of PostgreSQL reads them")
+    said: list[tuple[str, Any]] = []
+
+    def note(conn: object, cursor: object, statement: str, parameters: Any, *rest: object) -> None:
+        said.append((statement, parameters))
+
+    launched(world, 3)
+    agent = world.agent()
+    engine = world.do(lambda tx: tx.conn.engine)
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        assert len(agent.poll().claims) == 3
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    assert any("shares" in statement for statement, _ in said)
+    for statement, parameters in said:
+        assert len(statement) <= _queries.MAX_CACHED_STATEMENT_LENGTH, statement
+        one = parameters[0] if isinstance(parameters, list) else parameters
+        assert len(one) <= _queries.MAX_CACHED_STATEMENT_PARAMS, statement
 
 
 users = st.lists(

@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event, func, insert, inspect, select
+from sqlalchemy import Connection, event, func, insert, inspect, select
 from sqlalchemy.exc import OperationalError
 
 from muster.domain.errors import BadInput, StoreUnavailable
@@ -85,20 +85,57 @@ def test_head_is_the_newest_migration() -> None:
     assert scripts.get_heads() == [migrations.HEAD]
 
 
-def test_the_schema_after_all_migrations_is_the_one_in_the_code(url: str) -> None:
+@pytest.mark.parametrize("name", DATABASES)
+def test_the_schema_after_all_migrations_is_the_one_in_the_code(name: str, tmp_path: Path) -> None:
     def differences(tx: Tx) -> list[Any]:
         context = MigrationContext.configure(tx.conn, opts={"compare_type": True})
         return list(compare_metadata(context, metadata))
 
-    def indexes(tx: Tx) -> dict[str, set[str]]:
-        look = inspect(tx.conn)
-        return {t: {str(index["name"]) for index in look.get_indexes(t)} for t in look.get_table_names()}
-
-    with opened(url) as database:
+    with opened(EMPTY[name](tmp_path)) as database:
+        database.write_now(lambda tx: migrations.take_steps(tx.conn))
         assert database.write_now(differences) == []
-        found = database.write_now(indexes)
-        for table in metadata.sorted_tables:
-            assert {str(index.name) for index in table.indexes} <= found[table.name]
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_database_made_at_once_is_the_same_as_one_made_step_by_step(name: str, tmp_path: Path) -> None:
+    def made(folder: str, way: Callable[[Connection], None]) -> dict[str, Any]:
+        (tmp_path / folder).mkdir()
+        with opened(EMPTY[name](tmp_path / folder)) as database:
+            database.write_now(lambda tx: way(tx.conn))
+            assert database.write_now(lambda tx: migrations.current_revision(tx.conn)) == migrations.HEAD
+            return database.write_now(shape)
+
+    at_once = made("at-once", migrations.create)
+    assert at_once == made("by-steps", migrations.take_steps)
+    assert set(at_once) == {"alembic_version", *metadata.tables}
+
+
+def shape(tx: Tx) -> dict[str, Any]:
+    """All that a database knows of its tables."""
+    look = inspect(tx.conn)
+
+    def table(name: str) -> dict[str, Any]:
+        return {
+            "columns": [{**column, "type": repr(column["type"])} for column in look.get_columns(name)],
+            "primary key": look.get_pk_constraint(name),
+            "references": sorted(map(repr, look.get_foreign_keys(name))),
+            "unique": sorted(map(repr, look.get_unique_constraints(name))),
+            "checks": look.get_check_constraints(name),
+            "indexes": sorted(repr(_plain(index)) for index in look.get_indexes(name)),
+        }
+
+    found = {name: table(name) for name in look.get_table_names()}
+    if tx.conn.dialect.name == "sqlite":  # not told by `inspect`
+        serial = "SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'"
+        for name in tx.conn.exec_driver_sql(serial).scalars():
+            found[name]["serial"] = True
+    return found
+
+
+def _plain(index: Any) -> dict[str, Any]:
+    """With the condition of a partial index as text."""
+    options = {key: str(value) for key, value in index.get("dialect_options", {}).items()}
+    return {**index, "dialect_options": options}
 
 
 def test_sqlite_is_durable_and_keeps_its_references(tmp_path: Path) -> None:
