@@ -13,7 +13,7 @@ from muster.domain.errors import BadConfigFile, nearest
 
 KEYS = ("url", "entity", "queues", "max_jobs", "engine", "name", "env_allow", "data_dir", "kubernetes")
 ENGINES = ("process", "kubernetes")
-CLUSTER_KEYS = ("kubeconfig", "context", "namespace", "namespaces", "cluster")
+CLUSTER_KEYS = ("kubeconfig", "context", "namespace", "namespaces", "cluster", "kinds", "objects")
 #: Keys of W&B's agent that say nothing to this one: read, named in a warning, passed over.
 WANDB_KEYS = (
     "environment",
@@ -37,6 +37,8 @@ class ClusterConfig:
     namespace: str | None = None
     namespaces: tuple[str, ...] = ()
     cluster: str | None = None
+    kinds: tuple[str, ...] = ()  #: of workloads that its queues have, beside Jobs
+    objects: tuple[str, ...] = ()  #: kinds that go with them, beside Services, ConfigMaps and Secrets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,8 @@ def _cluster(data: Any, where: str) -> ClusterConfig:
         namespace=_text(data, "namespace", where) or None,
         namespaces=_texts(data, "namespaces", where),
         cluster=_text(data, "cluster", where) or None,
+        kinds=_texts(data, "kinds", where),
+        objects=_texts(data, "objects", where),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster._garbage import ignore_garbage, settle
+from muster.cli.agentaccess import check, role, warn_of_missing
+from muster.cli.agentconfig import ConfigFile, connect_cluster, read_config
 from muster.cli.options import Entity, Json
 from muster.cli.output import connect, say, show_json, show_table
 from muster.cli.table import column
 from muster.cli.words import ago
-from muster.client.settings import data_dir as default_data_dir
-from muster.domain.errors import BadConfigFile
 
 if TYPE_CHECKING:
     from muster.agent.config import AgentConfig
@@ -31,9 +30,7 @@ app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_com
 @app.callback()
 def agent(
     ctx: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="An agent.yaml.")
-    ] = None,
+    config: ConfigFile = None,
     queue: Annotated[
         list[str] | None, typer.Option("--queue", "-q", metavar="NAME", help="Queue to serve. Repeat.")
     ] = None,
@@ -57,7 +54,7 @@ def agent(
     if ctx.invoked_subcommand is not None:
         return
     ignore_garbage()
-    settings = _config(config, data_dir)
+    settings = read_config(config, data_dir)
     if settings.passed_over:
         say(f"Passed over, as they say nothing to this agent: {', '.join(settings.passed_over)}.")
     settings = replace(
@@ -81,7 +78,7 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
-    engine, render = _engine(settings)
+    engine, render = await _engine(settings)
     async with AsyncClient(settings.url) as client:
 
         def ready(me: AgentModel) -> None:
@@ -92,44 +89,24 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
         await Agent(settings, client, engine, render).run(stop, stop_runs=stop_runs, on_ready=ready)
 
 
-def _engine(settings: AgentConfig) -> tuple[Engine, Render]:
+async def _engine(settings: AgentConfig) -> tuple[Engine, Render]:
     if settings.engine == "process":
         from muster.engine.process.engine import ProcessEngine
         from muster.engine.process.render import render as render_process
 
         return ProcessEngine(settings.data_dir / "process"), render_process
-    try:
-        from muster.engine.kubernetes.connect import ClusterSettings, connect
-        from muster.engine.kubernetes.engine import KubernetesEngine
-    except ModuleNotFoundError as error:
-        raise BadConfigFile(
-            f"The kubernetes engine needs {error.name}, which is not installed.",
-            hint="Install it: pip install 'muster-ml[kubernetes]'",
-        ) from error
+    connection = connect_cluster(settings)
+    from muster.engine.kubernetes.engine import KubernetesEngine
     from muster.engine.kubernetes.render import render as render_kubernetes
 
-    given = settings.kubernetes
-    connection = connect(
-        ClusterSettings(
-            kubeconfig=given.kubeconfig,
-            context=given.context,
-            namespace=given.namespace,
-            namespaces=given.namespaces,
-            cluster=given.cluster,
-        )
-    )
+    await warn_of_missing(connection, settings.kubernetes)
     return KubernetesEngine(
         connection, settings.data_dir / "kubernetes", agent=settings.name
     ), render_kubernetes
 
 
-def _config(path: Path | None, data_dir: Path | None) -> AgentConfig:
-    from muster.agent.config import parse
-    from muster.cli.yamlfile import read_mapping
-
-    given = read_mapping(path) if path is not None else {}
-    base = data_dir or given.get("data_dir") or default_data_dir(os.environ)
-    return parse(given, where=str(path), data_dir=Path(base).expanduser().absolute() / "agent")
+app.command("role")(role)
+app.command("check")(check)
 
 
 @app.command("list")

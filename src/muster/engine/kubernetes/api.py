@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+from lightkube.core.exceptions import ConfigError
 
 from muster.domain.errors import BadTemplate
 from muster.engine.kubernetes.connect import Connection
@@ -18,6 +19,9 @@ MANAGER = "muster"
 WATCH_SECONDS = 300  #: a watch is renewed that often at the latest
 _QUIET = httpx2.Timeout(30.0, read=WATCH_SECONDS + 60.0)
 _FOLLOW = httpx2.Timeout(30.0, read=None)
+#: Among them: the program or file that gives us our token does not.
+_NO_ANSWER = (httpx2.HTTPError, ConfigError)
+UNKNOWN_USER = "the credentials of this agent are not accepted (they are wrong, or have expired)"
 
 
 class ApiError(Exception):
@@ -32,8 +36,8 @@ class ApiError(Exception):
 
     @property
     def passing(self) -> bool:
-        """Worth another try a little later."""
-        return self.status == 429 or self.status >= 500
+        """Worth another try a little later; credentials too may be renewed, and no run is to blame."""
+        return self.status in (401, 429) or self.status >= 500
 
 
 class Unreachable(Exception):
@@ -173,7 +177,7 @@ class Api:
         headers = {"Content-Type": content_type} if content is not None else {}
         try:
             response = await self._http.request(method, path, params=params, content=content, headers=headers)
-        except httpx2.HTTPError as error:
+        except _NO_ANSWER as error:
             raise _silent(self.connection.server, error) from error
         if response.is_error:
             raise _refusal(response)
@@ -192,7 +196,7 @@ class Api:
                     await response.aread()
                     raise _refusal(response)
                 yield response.aiter_bytes()
-        except httpx2.HTTPError as error:
+        except _NO_ANSWER as error:
             raise _silent(self.connection.server, error) from error
 
     async def watch(
@@ -228,6 +232,8 @@ def _refusal(response: httpx2.Response) -> ApiError:
         reason, message = str(status.get("reason", "")), str(status.get("message", ""))
     except (ValueError, AttributeError):
         reason, message = "", response.text[:300]
+    if response.status_code == 401:
+        message = UNKNOWN_USER
     after = response.headers.get("Retry-After", "")
     return ApiError(
         response.status_code,

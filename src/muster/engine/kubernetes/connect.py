@@ -13,6 +13,8 @@ import httpx2
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError
+from msgspec import MsgspecError
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from muster._version import __version__
 from muster.domain.errors import BadConfigFile
@@ -48,7 +50,14 @@ class Connection:
 def connect(settings: ClusterSettings, environ: Mapping[str, str] = os.environ) -> Connection:
     """Read what there is and make a client. Nothing is asked of the cluster yet."""
     config = _load(settings, environ)
-    params = ConnectionParams(timeout=TIMEOUT).httpx_params(config)
+    try:
+        params = ConnectionParams(timeout=TIMEOUT).httpx_params(config)
+        identity = settings.cluster or _identity(config)
+    except (ConfigError, OSError, ValueError) as error:  # of TLS too: an SSLError is an OSError
+        raise BadConfigFile(
+            f"The credentials of context {config.context_name!r} cannot be used: {_words(error)}.",
+            hint="Write the kubeconfig anew, or choose another `context:` under `kubernetes:`.",
+        ) from error
     http = httpx2.AsyncClient(
         **params,
         limits=httpx2.Limits(max_connections=STREAMS, max_keepalive_connections=32),
@@ -59,32 +68,77 @@ def connect(settings: ClusterSettings, environ: Mapping[str, str] = os.environ) 
     return Connection(
         http=http,
         server=config.cluster.server,
-        cluster=settings.cluster or _identity(config),
+        cluster=identity,
         namespace=namespace,
         namespaces=(namespace, *dict.fromkeys(others)),
     )
 
 
 def _load(settings: ClusterSettings, environ: Mapping[str, str]) -> SingleConfig:
+    if settings.kubeconfig is None and settings.context is None and (SERVICE_ACCOUNT / "token").exists():
+        config = _of_pod()
+    else:
+        # kubectl merges the files of KUBECONFIG; the first is the one that people write to.
+        first = environ.get("KUBECONFIG", "").split(os.pathsep)[0] or "~/.kube/config"
+        config = _of_file(Path(settings.kubeconfig or first).expanduser(), settings.context)
+    helper = config.user.exec if config.user else None
+    if helper is not None and helper.apiVersion == _EXEC_V1:
+        # The same exchange as v1beta1, which is the newest that lightkube knows by name.
+        helper.apiVersion = f"{_EXEC_V1}beta1"
+    return config
+
+
+def _of_pod() -> SingleConfig:
     try:
-        if settings.kubeconfig is None and settings.context is None and (SERVICE_ACCOUNT / "token").exists():
-            found = KubeConfig.from_service_account(SERVICE_ACCOUNT)
-        else:
-            # kubectl merges the files of KUBECONFIG; the first is the one that people write to.
-            first = environ.get("KUBECONFIG", "").split(os.pathsep)[0] or "~/.kube/config"
-            found = KubeConfig.from_file(settings.kubeconfig or first)
-        config = found.get(settings.context)
-    except (ConfigError, KeyError, TypeError, OSError) as error:
+        config = KubeConfig.from_service_account(SERVICE_ACCOUNT).get()
+    except (ConfigError, KeyError, OSError) as error:
         raise BadConfigFile(
-            f"No way to a cluster was found: {error}.",
-            hint="Name a kubeconfig and a context in the agent's config, under `kubernetes:`.",
+            f"The pod's service account in {SERVICE_ACCOUNT} cannot be used: {_words(error)} is missing.",
+            hint="Let the cluster mount it whole, or name a kubeconfig under `kubernetes:`.",
+        ) from error
+    if config is None:
+        raise AssertionError("a service account is a context")
+    return config
+
+
+def _of_file(path: Path, context: str | None) -> SingleConfig:
+    if not path.is_file():
+        raise BadConfigFile(
+            f"There is no kubeconfig at {path}, and this is no pod of a cluster.",
+            hint="Name one under `kubernetes:` of the agent's config: `kubeconfig: PATH`.",
+        )
+    try:
+        found = KubeConfig.from_file(path)
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, MsgspecError, YAMLError) as error:
+        raise BadConfigFile(
+            f"{path} is not a kubeconfig: {_words(error)}.", hint="`kubectl config view` shows one."
+        ) from error
+    known = ", ".join(sorted(found.contexts)) or "none"
+    chosen = context or found.current_context
+    if not chosen:
+        raise BadConfigFile(
+            f"{path} has no current context.", hint=f"Choose one with `context:`. There is: {known}."
+        )
+    if chosen not in found.contexts:
+        raise BadConfigFile(f"{path} has no context {chosen!r}.", hint=f"There is: {known}.")
+    try:
+        config = found.get(chosen)
+    except KeyError as error:
+        raise BadConfigFile(
+            f"Context {chosen!r} of {path} refers to {_words(error)}, which is not there.",
+            hint=f"Correct the kubeconfig, or choose another with `context:`. There is: {known}.",
         ) from error
     if config is None or config.user is None:
-        raise BadConfigFile("The kubeconfig names no user.", hint="Choose another with `context:`.")
-    if config.user.exec is not None and config.user.exec.apiVersion == _EXEC_V1:
-        # The same exchange as v1beta1, which is the newest that lightkube knows by name.
-        config.user.exec.apiVersion = f"{_EXEC_V1}beta1"
+        raise BadConfigFile(
+            f"Context {chosen!r} of {path} names no user.",
+            hint=f"Choose another with `context:`. There is: {known}.",
+        )
     return config
+
+
+def _words(error: Exception) -> str:
+    """On one line, without a full stop."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 def _identity(config: SingleConfig) -> str:
