@@ -130,7 +130,7 @@ class KubernetesEngine:
 
     async def leftovers(self) -> list[AttemptKey]:
         await self._view.ready()
-        return self._view.attempts()
+        return [*dict.fromkeys([*self._view.attempts(), *self._logbook.leftovers()])]
 
     async def discard(self, key: AttemptKey) -> None:
         await self._view.ready()

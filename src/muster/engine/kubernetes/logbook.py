@@ -71,6 +71,13 @@ class Logbook:
         for rank in range(attempt.members):
             self._spools.pop((attempt.key, rank), None)
 
+    def leftovers(self) -> list[AttemptKey]:
+        """Attempts of which there are files."""
+        if not self._root.is_dir():
+            return []
+        parts = [folder.name.rpartition(".") for folder in self._root.iterdir()]
+        return [AttemptKey(run_id=run, attempt=int(nth)) for run, _, nth in parts if run and nth.isdecimal()]
+
     def remove(self, key: AttemptKey) -> None:
         shutil.rmtree(self._folder(key), ignore_errors=True)
 
