@@ -25,6 +25,7 @@ from muster.engine.kubernetes.follow import Follower, Spool
 from muster.engine.kubernetes.happening import Happenings
 from muster.engine.kubernetes.pod import RUN_LABEL, Pod, key_of, read_pod
 from muster.engine.kubernetes.submit import Parts, Submitter, read_workload, translated
+from muster.engine.kubernetes.usage import UsageMeter
 from muster.engine.kubernetes.watch import Watch
 from muster.engine.port import NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
 
@@ -66,6 +67,7 @@ class KubernetesEngine:
         self._ends: dict[AttemptKey, Mapping[int, LogEnd]] = {}
         self._followers: dict[str, Follower] = {}  #: pod uid → who copies its output
         self._happenings = Happenings(clock)
+        self._usage = UsageMeter(self._api)
         self._watches: dict[tuple[Resource, str], Watch] = {}
         self._seen: asyncio.Queue[Observation | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -179,7 +181,7 @@ class KubernetesEngine:
         return [self._folder(key) / f"{rank}.error"]
 
     async def usage(self) -> list[Sample]:
-        return []
+        return await self._usage.measure(self._attempts.values(), at=self._clock().timestamp())
 
     # seeing
 
