@@ -99,7 +99,7 @@ class Sample:
     gpu_memory: int | None = None  #: bytes
     disk_read: int | None = None  #: bytes since start
     disk_write: int | None = None
-    net_received: int | None = None  #: bytes since boot, of the whole host
+    net_received: int | None = None  #: bytes since boot, of the whole host; on a cluster of the pod
     net_sent: int | None = None
 
 

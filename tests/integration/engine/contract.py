@@ -17,7 +17,7 @@ import pytest
 from muster.domain.errors import CannotPlace, Conflict, ImpossibleRequest, Overtaken
 from muster.domain.observation import AttemptKey, Observation, Replica, ReplicaSeen, ReplicaState
 from muster.domain.training import Training
-from muster.engine.port import Engine, Place, Rendered, Work
+from muster.engine.port import Engine, Place, Rendered, Sample, Work
 
 T = TypeVar("T")
 DEADLINE = 60.0
@@ -170,6 +170,14 @@ class EngineContract(ABC):
                     await bench.engine.discard(key)
             await bench.engine.close()
             await asyncio.wait_for(listening, DEADLINE)
+
+    async def samples(self, bench: Bench, *, members: int) -> list[Sample]:
+        """Once there is one of each: what measures on another machine needs a moment to notice them."""
+        deadline = time.monotonic() + DEADLINE
+        while len(found := await bench.engine.usage()) < members:
+            assert time.monotonic() < deadline, f"no sample of {members} members in time: {found}"
+            await asyncio.sleep(0.1)
+        return found
 
     # one member
 
@@ -444,7 +452,7 @@ class EngineContract(ABC):
                 await bench.shell("echo up; while :; do :; done", training=Training(nodes=2))
                 await bench.says(b"up", rank=0)
                 await bench.says(b"up", rank=1)
-                samples = await bench.engine.usage()
+                samples = await self.samples(bench, members=2)
                 assert [(sample.key, sample.rank) for sample in samples] == [(KEY, 0), (KEY, 1)]
                 for sample in samples:
                     assert sample.memory is not None

@@ -23,6 +23,7 @@ from muster.engine.kubernetes.logbook import Logbook
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.removal import Removal, persist
 from muster.engine.kubernetes.submit import Parts, Submitter, translated
+from muster.engine.kubernetes.usage import UsageMeter
 from muster.engine.kubernetes.view import View
 from muster.engine.port import NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
 
@@ -56,6 +57,7 @@ class KubernetesEngine:
         self._removal = Removal(self._api, self._submitter, self._view)
         self._logbook = Logbook(self._api, root.absolute())
         self._happenings = Happenings(clock)
+        self._usage = UsageMeter(self._api)
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._seen: asyncio.Queue[Observation | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,7 +161,7 @@ class KubernetesEngine:
         return [self._logbook.error_path(key, rank)]
 
     async def usage(self) -> list[Sample]:
-        return []
+        return await self._usage.measure(self._attempts.values(), at=self._clock().timestamp())
 
     # what is seen (the audience of `View`)
 
