@@ -26,6 +26,7 @@ from muster.engine.kubernetes.pod import Container, Pod
 
 log = structlog.get_logger()
 AGAIN = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  #: seconds between tries
+SELDOM = (*AGAIN, 10.0, 20.0, 40.0, 60.0)  #: the same, where the cluster says that it cannot be read
 FLUSH = 64 * 1024  #: bytes of one line that are written before its end is seen
 STATUS_WAIT = 5.0  #: seconds from the end of an output until the pod's status must tell of it
 _STAMP = 40  #: characters a time has at most
@@ -124,30 +125,41 @@ class Follower:
             task.cancel()
 
     async def _follow(self, container: Container, life: int, who: str) -> None:
+        """Tried until it is read to its end. What the cluster refused all along is not waited for then."""
         name, tries = container.name, 0
         while True:
+            ended, pauses, mark = self._has_ended(name, life), AGAIN, self._spool.marks.get(who)
             try:
                 await self._read(name, who, previous=life < self._restarts(name))
-                if await self._ends_soon(name, life):
+                if await self._ends_within(STATUS_WAIT, name, life):
                     break
             except ApiError as error:
-                if error.status == 404 or (error.status == 400 and self._has_ended(name, life)):
+                if error.status == 404 or (error.status == 400 and ended):
                     break  # the pod, or that life's log, is not there any more
+                if ended and tries >= len(AGAIN):
+                    log.warning("a log cannot be read", pod=self._pod.name, reason=error.message)
+                    break
+                pauses = SELDOM
             except Unreachable:
                 pass
             except OSError as error:
                 log.error("cannot write a log", path=str(self._spool.path), reason=str(error))
-            tries += 1
-            if tries > len(AGAIN) and self._has_ended(name, life):
-                break
-            await asyncio.sleep(AGAIN[min(tries, len(AGAIN)) - 1])
+            tries = 1 if self._spool.marks.get(who) != mark else tries + 1
+            await self._pause(pauses[min(tries, len(pauses)) - 1], name, life)
         self._done.add(who)
         self._on_end()
 
-    async def _ends_soon(self, name: str, life: int) -> bool:
-        """The output has ended; the pod's status says so a little later. Else it was only the connection."""
+    async def _pause(self, seconds: float, name: str, life: int) -> None:
+        """Until the next try. It comes at once when the container ends."""
+        if self._has_ended(name, life):
+            await asyncio.sleep(seconds)
+        else:
+            await self._ends_within(seconds, name, life)
+
+    async def _ends_within(self, seconds: float, name: str, life: int) -> bool:
+        """Where its output has ended, the pod's status says so a little later, or it was the connection."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(STATUS_WAIT):
+            async with asyncio.timeout(seconds):
                 while not self._has_ended(name, life):
                     self._changed.clear()
                     await self._changed.wait()

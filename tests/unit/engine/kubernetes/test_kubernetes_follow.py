@@ -1,0 +1,153 @@
+"""How a pod's log is asked for when it cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from muster.domain.observation import AttemptKey
+from muster.engine.kubernetes import follow
+from muster.engine.kubernetes.api import Api
+from muster.engine.kubernetes.connect import Connection
+from muster.engine.kubernetes.follow import Follower, Spool
+from muster.engine.kubernetes.pod import Container, Ended, Pod
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RUNS = Pod(
+    uid="u",
+    name="p",
+    namespace="n",
+    key=AttemptKey(run_id="r123456789", attempt=1),
+    created=NOW,
+    node="a",
+    phase="Running",
+    containers=(Container(name="main", running_since=NOW),),
+)
+ENDED = replace(
+    RUNS,
+    phase="Succeeded",
+    containers=(Container(name="main", ended=Ended(exit_code=0, started_at=NOW, ended_at=NOW)),),
+)
+Answer = Callable[[int], httpx2.Response]
+
+
+class Log:
+    """Of one pod, in a cluster that answers as told."""
+
+    def __init__(self, folder: Path, answer: Answer) -> None:
+        self._answer = answer
+        self.asked = 0
+        self.ended = asyncio.Event()
+        self.spool = Spool.open(folder / "0.log")
+        http = httpx2.AsyncClient(base_url="http://cluster", transport=httpx2.MockTransport(self._handle))
+        connection = Connection(
+            http=http, server="http://cluster", cluster="c", namespace="n", namespaces=("n",)
+        )
+        self.follower = Follower(Api(connection), RUNS, self.spool, on_end=self.ended.set)
+
+    def _handle(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked += 1
+        return self._answer(self.asked)
+
+    async def asks(self, times: int) -> None:
+        async with asyncio.timeout(10):
+            while self.asked < times:
+                await asyncio.sleep(0.001)
+
+    async def ends(self) -> None:
+        async with asyncio.timeout(10):
+            await self.ended.wait()
+
+
+def refused(number: int) -> httpx2.Response:
+    return httpx2.Response(500, json={"message": "no preferred addresses found"})
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> tuple[float, ...]:
+    """Short at first; then longer than any test."""
+    monkeypatch.setattr(follow, "AGAIN", (0.001, 0.002, 0.003))
+    monkeypatch.setattr(follow, "SELDOM", (0.001, 0.002, 0.003, 3600.0))
+    monkeypatch.setattr(follow, "STATUS_WAIT", 0.001)
+    return follow.SELDOM
+
+
+def test_a_log_that_was_refused_all_along_is_asked_for_once_more_at_the_end(
+    tmp_path: Path, pauses: tuple[float, ...]
+) -> None:
+    async def scenario() -> None:
+        log = Log(tmp_path, refused)
+        log.follower.see(RUNS)
+        await log.asks(len(pauses))
+        log.follower.see(ENDED)
+        await log.ends()
+        assert log.asked == len(pauses) + 1
+        assert log.follower.progress().whole
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_can_be_read_at_the_end_is_read(tmp_path: Path, pauses: tuple[float, ...]) -> None:
+    def answer(number: int) -> httpx2.Response:
+        return refused(number) if number <= len(pauses) else httpx2.Response(200, content=f"{_AT} hello\n")
+
+    async def scenario() -> None:
+        log = Log(tmp_path, answer)
+        log.follower.see(RUNS)
+        await log.asks(len(pauses))
+        log.follower.see(ENDED)
+        await log.ends()
+        assert log.spool.path.read_text() == "hello\n"
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_fails_at_the_end_for_the_first_time_is_tried_again(
+    tmp_path: Path, pauses: tuple[float, ...]
+) -> None:
+    def answer(number: int) -> httpx2.Response:
+        return refused(number) if number < 3 else httpx2.Response(200, content=f"{_AT} hello\n")
+
+    async def scenario() -> None:
+        log = Log(tmp_path, answer)
+        log.follower.see(ENDED)
+        await log.ends()
+        assert log.spool.path.read_text() == "hello\n"
+
+    asyncio.run(scenario())
+
+
+def test_what_was_refused_before_lines_came_does_not_count_after_them(
+    tmp_path: Path, pauses: tuple[float, ...]
+) -> None:
+    """The connection breaks after a line; then the pod ends, and the cluster falters."""
+
+    def answer(number: int) -> httpx2.Response:
+        match number:
+            case 1 | 2 | 3 | 6:
+                return refused(number)
+            case 4:
+                return httpx2.Response(200, content=f"{_AT} one\n")
+            case 5:
+                log.follower.see(ENDED)
+                return refused(number)
+        return httpx2.Response(200, content=f"{_AT} one\n{_LATER} two\n")
+
+    async def scenario() -> None:
+        nonlocal log
+        log = Log(tmp_path, answer)
+        log.follower.see(RUNS)
+        await log.ends()
+        assert log.spool.path.read_text() == "one\ntwo\n"
+
+    log: Log
+    asyncio.run(scenario())
+
+
+_AT, _LATER = "2026-01-01T00:00:01.5Z", "2026-01-01T00:00:02.5Z"
