@@ -136,12 +136,19 @@ async def _ask_and_leave(connection: Connection, rights: list[Right]) -> list[Ve
 
 
 async def _ask(connection: Connection, rights: list[Right]) -> list[Verdict]:
-    from muster.engine.kubernetes.api import Api
+    from muster.domain.errors import ClusterUnreachable
+    from muster.engine.kubernetes.api import Api, ApiError, Unreachable
     from muster.engine.kubernetes.review import review
-    from muster.engine.kubernetes.submit import translated
 
-    with translated("the question what this agent may do"):
+    try:
         return await review(Api(connection), rights, connection.namespaces)
+    except Unreachable as error:
+        raise ClusterUnreachable(str(error), hint="Check its address in the kubeconfig.") from error
+    except ApiError as error:
+        raise ClusterUnreachable(
+            f"The cluster at {connection.server} does not answer what this agent may do: {error.message}.",
+            hint="Make a new token or certificate for the agent." if error.status == 401 else "",
+        ) from error
 
 
 def _rights(

@@ -86,10 +86,17 @@ def verdict(error: Exception) -> tuple[int, dict[str, Any]]:
     import typer
 
     from muster.cli.usage import BadUsage
-    from muster.domain.errors import BadConfigFile, MusterError, NotAllowed, NotSignedIn, ServerUnreachable
+    from muster.domain.errors import (
+        BadConfigFile,
+        ClusterUnreachable,
+        MusterError,
+        NotAllowed,
+        NotSignedIn,
+        ServerUnreachable,
+    )
 
     match error:
-        case ServerUnreachable() | NotSignedIn() | NotAllowed():
+        case ServerUnreachable() | ClusterUnreachable() | NotSignedIn() | NotAllowed():
             return NOT_ALLOWED, _problem(error)
         case BadUsage() | BadConfigFile():
             return BAD_USAGE, _problem(error)

@@ -37,6 +37,7 @@
         ├── BadBackup                 a backup that is damaged, or none
         ├── PortInUse                 another program listens there
         ├── CheckoutFailed            a repository that git could not fetch or check out
+        ├── ClusterUnreachable        a cluster that does not answer, or does not know who asks
         ├── ClusterRefused            a cluster that does not take the run's objects
         ├── CannotPlace               an engine has no room for all members just now
         └── Overtaken                 an engine saw a newer claim of the run
@@ -317,6 +318,11 @@ class PortInUse(LocalProblem):
 class CheckoutFailed(LocalProblem):
     code = "checkout_failed"
     title = "The code could not be fetched from its repository"
+
+
+class ClusterUnreachable(LocalProblem):
+    code = "cluster_unreachable"
+    title = "The cluster does not answer"
 
 
 class ClusterRefused(LocalProblem):

@@ -91,7 +91,7 @@ class Submitter:
         with translated(f"{resource.kind} {parts.workload['metadata']['name']}"):
             workload, held = await self._create_workload(rendered, resource, namespace, epoch)
             for item in (_secret(key, secrets), *parts.companions):
-                await self._create_companion(item, workload)
+                await self._create_companion(key, item, workload)
             if held:
                 failpoint("kube.release.before")
                 await self._release(workload, kind)
@@ -206,7 +206,7 @@ class Submitter:
         if found["metadata"].get("deletionTimestamp"):
             raise CannotPlace(f"{resource.kind} {name!r} is still going away.")
 
-    async def _create_companion(self, item: Object, workload: Workload) -> None:
+    async def _create_companion(self, key: AttemptKey, item: Object, workload: Workload) -> None:
         resource = (
             SECRETS
             if item["kind"] == "Secret" and item["apiVersion"] == "v1"
@@ -229,14 +229,22 @@ class Submitter:
             except ApiError as error:
                 if error.reason != "AlreadyExists":
                     raise
-            if resource is not SECRETS:  # a Secret is never read; its name is the attempt's alone
+            if resource is SECRETS:  # never read, so only its name tells whose it is
+                if key.run_id not in metadata["name"]:
+                    raise ClusterRefused(
+                        f"Secret {metadata['name']!r} is there already, and may be somebody else's.",
+                        hint="Put ${run_id} into its name in the queue's config.",
+                    )
+            else:
                 found = await self._api.get(resource, workload.namespace, metadata["name"])
                 owners = (found or {"metadata": {}})["metadata"].get("ownerReferences") or ()
                 if any(one["uid"] == workload.uid for one in owners):
                     return
-                if found is not None and key_of(found) is None:
+                other = key_of(found) if found is not None else key
+                if other is None or other.run_id != key.run_id:
+                    whose = f"belongs to run {other.run_id}" if other else "is not Muster's"
                     raise ClusterRefused(
-                        f"{item['kind']} {metadata['name']!r} is there already, and is not Muster's.",
+                        f"{item['kind']} {metadata['name']!r} is there already, and {whose}.",
                         hint="Put ${run_id} into its name in the queue's config.",
                     )
             await self._api.delete(resource, workload.namespace, metadata["name"])
