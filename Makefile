@@ -5,8 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH_PYTHON := .venv-torch/bin/python
+FULL = MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON))
+CLUSTER := PYTHONPATH=tests $(BIN)/python -m cluster
 
-.PHONY: help setup demo test test-full chaos check fmt docs lock bench bench-lock clean
+.PHONY: help setup demo test test-cluster test-full cluster cluster-down chaos check fmt docs lock bench bench-lock \
+  clean build-ahead
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,11 +29,29 @@ demo: setup ## Start Muster and run a two-node PyTorch training on this machine
 	$(BIN)/python scripts/demo.py
 
 test: setup ## Run the tests that need no big download (a few minutes)
-	$(BIN)/pytest -q -m "not torch and not slow" -n 2 --dist loadfile
+	$(BIN)/pytest -q -m "not torch and not slow and not cluster" -n 2 --dist loadfile
+	$(BIN)/pytest -q -m "cluster and not torch and not slow"
 	@echo "Left out: tests with PyTorch and long ones (marks torch, slow). make test-full runs them all."
 
-test-full: check test $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
-	MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON)) $(BIN)/pytest -q -m "torch or slow"
+test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds it: a quarter of an hour)
+	$(CLUSTER) prepare
+	$(BIN)/pytest -q -m "cluster and not torch"
+
+# The Kubernetes of the tests is built while the tests run that do without: that takes longer than any other part.
+test-full: check build-ahead $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+	$(BIN)/pytest -q -m "not torch and not slow and not cluster" -n 2 --dist loadfile
+	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster"
+	$(CLUSTER) prepare
+	$(FULL) $(BIN)/pytest -q -m cluster
+
+build-ahead: setup
+	@nohup nice -n 19 $(CLUSTER) prepare > /dev/null 2>&1 &
+
+cluster: setup ## Start a Kubernetes on this machine, to try things on
+	@$(CLUSTER) up
+
+cluster-down: setup ## Remove it
+	@$(CLUSTER) down
 
 $(TORCH_PYTHON): examples/ddp/requirements.txt | setup
 	$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-torch

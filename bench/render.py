@@ -67,14 +67,18 @@ def run(plan: Plan) -> list[Row]:
 
 def rendered(queue: Queue, work: Work) -> object:
     """What a launch does with its queue's template."""
-    made = customize(queue, _variables(queue), {"gpus": 2}, {})
+    made = customize(queue, _variables(queue), _order(queue, work))
     return RENDERERS[queue.engine](_with_config(work, made.config))
 
 
 def traced(queue: Queue, work: Work) -> object:
-    made = customize(queue, _variables(queue), {"gpus": 2}, {})
-    order = Order(queue=queue.name, command=tuple(work.command), image=work.image)
+    order = _order(queue, work)
+    made = customize(queue, _variables(queue), order)
     return TRACERS[queue.engine](_with_config(work, made.config), origins_of(queue, made, order))
+
+
+def _order(queue: Queue, work: Work) -> Order:
+    return Order(queue=queue.name, command=work.command, image=work.image, values={"gpus": 2})
 
 
 def _variables(queue: Queue) -> list[Variable]:

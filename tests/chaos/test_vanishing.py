@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent.prepare import Preparer
+from muster.agent.prepare import HostPreparer
 from muster.client.api import AsyncClient
 from muster.client.settings import ClientSettings
 from muster.engine.process.attempt import AttemptDir
@@ -46,7 +46,7 @@ def test_listing_what_vanishes_meanwhile_is_no_error(churned: tuple[str, Path]) 
     name, root = churned
     looks: dict[str, Callable[[], object]] = {
         "runs": lambda: AttemptDir.all_below(root),
-        "work": Preparer(root, AsyncClient(settings=ClientSettings(url="http://127.0.0.1:1"))).empty,
+        "work": HostPreparer(root, AsyncClient(settings=ClientSettings(url="http://127.0.0.1:1"))).empty,
     }
     for _ in range(LOOKS):
         looks[name]()

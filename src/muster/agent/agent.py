@@ -24,7 +24,7 @@ from muster._version import __version__
 from muster.agent.config import AgentConfig
 from muster.agent.driver import Driver, Render
 from muster.agent.ledger import Ledger
-from muster.agent.prepare import Preparer
+from muster.agent.prepare import ClusterPreparer, HostPreparer, Preparer
 from muster.agent.reporter import PAUSES, TRY_AGAIN, Reporter
 from muster.agent.shipper import Shipper
 from muster.client.api import AsyncClient
@@ -33,7 +33,7 @@ from muster.domain.observation import (
     AttemptKey,
 )
 from muster.domain.resources import Resources
-from muster.domain.run import RENEW_EVERY
+from muster.domain.run import LEASE_TTL, RENEW_EVERY
 from muster.engine.port import Engine, Inventory
 from muster.wire.agents import (
     AgentModel,
@@ -66,7 +66,8 @@ class Agent:
         self._engine = engine
         self._incarnation = os.urandom(8).hex()
         self._ledger = Ledger()
-        self._preparer = Preparer(config.data_dir, client)
+        preparer = ClusterPreparer if engine.kind == "kubernetes" else HostPreparer
+        self._preparer: Preparer = preparer(config.data_dir, client)
         self._reporter = Reporter(client, incarnation=self._incarnation, on_refused=self._refused)
         self._shipper = Shipper(
             client, engine, self._ledger, incarnation=self._incarnation, on_refused=self._refused
@@ -80,7 +81,9 @@ class Agent:
             preparer=self._preparer,
             macros=config.macros(os.environ),
             spawn=self._spawn,
+            is_heard=lambda: time.monotonic() < self._heard_until,
         )
+        self._heard_until = 0.0  #: monotonic; when the leases of the last answered request end
         self._me: AgentModel | None = None
         self._poll: asyncio.Task[None] | None = None
         self._draining = False
@@ -154,8 +157,10 @@ class Agent:
         while self._me is not None:
             await asyncio.sleep(due - loop.time())
             due = loop.time() + POLL_PAUSE
+            asked = time.monotonic()
             try:
                 answer = await self._client.poll_work(self._me.id, await self._poll_request())
+                self._heard_until = asked + LEASE_TTL.total_seconds()
                 tries = 0
             except TRY_AGAIN as error:
                 if tries == 0:

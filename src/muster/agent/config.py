@@ -11,8 +11,9 @@ from typing import Any
 
 from muster.domain.errors import BadConfigFile, nearest
 
-KEYS = ("url", "entity", "queues", "max_jobs", "engine", "name", "env_allow", "data_dir")
-ENGINES = ("process",)
+KEYS = ("url", "entity", "queues", "max_jobs", "engine", "name", "env_allow", "data_dir", "kubernetes")
+ENGINES = ("process", "kubernetes")
+CLUSTER_KEYS = ("kubeconfig", "context", "namespace", "namespaces", "cluster", "kinds", "objects")
 #: Keys of W&B's agent that say nothing to this one: read, named in a warning, passed over.
 WANDB_KEYS = (
     "environment",
@@ -24,6 +25,20 @@ WANDB_KEYS = (
     "stopped_run_timeout",
 )
 UNLIMITED = 100_000
+IN_CLUSTER = 500  #: runs at once where a cluster places them, unless told otherwise
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterConfig:
+    """Which cluster, and where in it: the `kubernetes:` block."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+    namespaces: tuple[str, ...] = ()
+    cluster: str | None = None
+    kinds: tuple[str, ...] = ()  #: of workloads that its queues have, beside Jobs
+    objects: tuple[str, ...] = ()  #: kinds that go with them, beside Services, ConfigMaps and Secrets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +50,7 @@ class AgentConfig:
     max_jobs: int = 0  #: 0: as many as fit the machine's CPUs, at least 4
     engine: str = "process"
     name: str = field(default_factory=socket.gethostname)
+    kubernetes: ClusterConfig = field(default_factory=ClusterConfig)
     env_allow: tuple[str, ...] = ()  #: variables of the agent that templates may use as macros
     passed_over: tuple[str, ...] = ()  #: keys that were understood and ignored
 
@@ -43,7 +59,8 @@ class AgentConfig:
         return {name: environ[name] for name in self.env_allow if name in environ}
 
     def jobs(self) -> int:
-        return self.max_jobs or max(4, 2 * (os.cpu_count() or 1))
+        default = IN_CLUSTER if self.engine == "kubernetes" else max(4, 2 * (os.cpu_count() or 1))
+        return self.max_jobs or default
 
 
 def parse(data: Mapping[str, Any], *, where: str, data_dir: Path) -> AgentConfig:
@@ -65,8 +82,30 @@ def parse(data: Mapping[str, Any], *, where: str, data_dir: Path) -> AgentConfig
         max_jobs=UNLIMITED if jobs == -1 else jobs,
         engine=_engine(data, where) or defaults.engine,
         name=_text(data, "name", where) or defaults.name,
+        kubernetes=_cluster(data.get("kubernetes", {}), where),
         env_allow=_texts(data, "env_allow", where),
         passed_over=tuple(key for key in data if key in WANDB_KEYS),
+    )
+
+
+def _cluster(data: Any, where: str) -> ClusterConfig:
+    if not isinstance(data, Mapping):
+        raise BadConfigFile(f"{where}: kubernetes is {data!r}.", hint="Write it as a mapping.")
+    where = f"{where}: kubernetes"
+    for key in data:
+        if key not in CLUSTER_KEYS:
+            near = nearest(str(key), CLUSTER_KEYS)
+            hint = f"Did you mean {near!r}?" if near else f"Known keys: {', '.join(CLUSTER_KEYS)}."
+            raise BadConfigFile(f"{where} has an unknown key {key!r}.", hint=hint)
+    kubeconfig = _text(data, "kubeconfig", where)
+    return ClusterConfig(
+        kubeconfig=Path(kubeconfig).expanduser() if kubeconfig else None,
+        context=_text(data, "context", where) or None,
+        namespace=_text(data, "namespace", where) or None,
+        namespaces=_texts(data, "namespaces", where),
+        cluster=_text(data, "cluster", where) or None,
+        kinds=_texts(data, "kinds", where),
+        objects=_texts(data, "objects", where),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -30,11 +30,12 @@ from muster.domain.observation import (
     ReplicaState,
 )
 from muster.domain.run import RunState
-from muster.engine.port import Engine, Place, Rendered, Work
+from muster.engine.port import NO_LOGS, Engine, Place, Rendered, Work
 from muster.wire.agents import ClaimModel, ManifestFact
 
 log = structlog.get_logger()
-PLACE_AGAIN = 0.25  #: seconds until what found no room, or another agent acting, is tried again
+#: seconds until what found no room, or another agent acting, is tried again
+PLACE_AGAIN = (0.25,) * 20 + (0.5, 1.0, 2.0)
 
 Render = Callable[[Work], Rendered]
 
@@ -59,8 +60,10 @@ class Driver:
         preparer: Preparer,
         macros: Mapping[str, str],
         spawn: Spawn,
+        is_heard: Callable[[], bool],
     ) -> None:
-        """`macros` are those that this agent alone knows: its allow-listed environment."""
+        """`macros` are those that this agent alone knows: its allow-listed environment. `is_heard`: the
+        server renewed this agent's leases lately, so that what it holds is its own."""
         self._engine = engine
         self._render = render
         self._ledger = ledger
@@ -69,6 +72,7 @@ class Driver:
         self._preparer = preparer
         self._macros = macros
         self._spawn = spawn
+        self._is_heard = is_heard
 
     def take(self, claim: ClaimModel) -> None:
         """Begin with a claim, unless it is in hand already."""
@@ -130,12 +134,13 @@ class Driver:
             while True:
                 try:
                     failpoint("adopt.before")
-                    item.submitted = await self._engine.adopt(item.key, item.claim.epoch)
+                    logs = await self._shipper.ends(item) if self._engine.marks_logs else NO_LOGS
+                    item.submitted = await self._engine.adopt(item.key, item.claim.epoch, logs)
                     failpoint("adopt.after")
                     break
                 except CannotPlace as error:
                     log.warning("cannot take over a run yet", run=item.key.run_id, reason=error.detail)
-                    await asyncio.sleep(PLACE_AGAIN)
+                    await asyncio.sleep(PLACE_AGAIN[0])
         finally:
             item.submitting = False
         self._shipper.wake()
@@ -146,11 +151,12 @@ class Driver:
         if claim.run.snapshot is not None or claim.run.git is not None:
             self._reporter.tell(item, PhaseSeen(phase=Phase.PREPARING))
         rendered = self._render(work_of(claim, macros=self._macros))
-        await self._engine.check(rendered)
+        if not await self._when_there_is_room(item, lambda: self._engine.check(rendered)):
+            return
         place = await self._prepare_patiently(item)
         self._reporter.tell_wire(item, ManifestFact(manifest=dict(rendered.manifest)))
         item.shipped = dict.fromkeys(range(item.members), 0)
-        item.submitted = await self._submit_when_there_is_room(item, rendered, place)
+        item.submitted = await self._when_there_is_room(item, lambda: self._submit(item, rendered, place))
         self._shipper.wake()
 
     async def _prepare_patiently(self, item: InHand) -> Place:
@@ -165,24 +171,30 @@ class Driver:
                 await asyncio.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
 
-    async def _submit_when_there_is_room(self, item: InHand, rendered: Rendered, place: Place) -> bool:
+    async def _when_there_is_room(self, item: InHand, act: Callable[[], Awaitable[None]]) -> bool:
         """False: it was asked to stop before there was room."""
-        told = False
+        tries = 0
         while not item.stopping:
-            item.submitting = True
             try:
-                failpoint("submit.before")
-                await self._engine.submit(rendered, place)
-                failpoint("submit.after")
+                await act()
                 return True
             except CannotPlace as error:
-                if not told:
+                if tries == 0:
                     self._reporter.tell(item, PhaseSeen(phase=Phase.PENDING, detail=error.detail))
-                    told = True
-            finally:
-                item.submitting = False
-            await asyncio.sleep(PLACE_AGAIN)
+            await asyncio.sleep(PLACE_AGAIN[min(tries, len(PLACE_AGAIN) - 1)])
+            tries += 1
         return False
+
+    async def _submit(self, item: InHand, rendered: Rendered, place: Place) -> None:
+        if not self._is_heard():  # it slept, perhaps past its lease, and the run may be another's by now
+            raise CannotPlace("The server was not heard of lately; the run starts once it is.")
+        item.submitting = True
+        try:
+            failpoint("submit.before")
+            await self._engine.submit(rendered, place)
+            failpoint("submit.after")
+        finally:
+            item.submitting = False
 
     def _could_not_start(self, item: InHand, kind: str, summary: str, hint: str) -> None:
         if item.ending:
@@ -199,7 +211,7 @@ class Driver:
             except Overtaken:
                 return self.let_go(item.key, "overtaken on this host")
             except CannotPlace:
-                await asyncio.sleep(PLACE_AGAIN)
+                await asyncio.sleep(PLACE_AGAIN[0])
 
     async def _stop_before_start(self, item: InHand) -> None:
         """Stop while it is being prepared. If the engine is just starting it, stop it there."""

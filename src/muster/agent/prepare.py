@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from muster.agent.code import CodeCache
 from muster.agent.environment import EnvironmentCache
@@ -55,7 +56,44 @@ ENVIRONMENT_CACHE = 50 * 2**30
 KEEP_WORK = 7 * 24 * 3600.0  #: seconds a working directory stays after its run
 
 
-class Preparer:
+class Preparer(Protocol):
+    """Makes an attempt ready for its engine."""
+
+    async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
+        """Everything the attempt needs beside what its manifest says."""
+
+    def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
+        """Remove directories in which the run left nothing. Another attempt may use `outputs` already."""
+
+    def empty(self) -> list[AttemptKey]:
+        """Attempts with nothing in their working directory: perhaps over, and nobody cleared it."""
+
+    async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
+        """Give back disk space: caches beyond their size, working directories of long ago."""
+
+
+class ClusterPreparer:
+    """Nothing is made ready on the agent's machine: the pods fetch what they need."""
+
+    def __init__(self, root: Path, client: AsyncClient) -> None:
+        self._root = root
+        self._client = client
+
+    async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
+        env = {"MUSTER_URL": self._client.url, "MUSTER_API_KEY": claim.token}
+        return Place(epoch=claim.epoch, workdir=self._root, output_dir=self._root, env=env)
+
+    def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
+        pass
+
+    def empty(self) -> list[AttemptKey]:
+        return []
+
+    async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
+        pass
+
+
+class HostPreparer:
     """Caches shared by all runs of this machine's agents; working directories of their own."""
 
     def __init__(self, root: Path, client: AsyncClient) -> None:
@@ -81,7 +119,6 @@ class Preparer:
         ]
 
     async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
-        """Everything the attempt needs on this machine."""
         workdir = self._workdir(claim.key)
         output = self._outputs / claim.run.id
         if claim.adopt and workdir.exists():  # half-made by an agent that died
@@ -105,18 +142,15 @@ class Preparer:
         return Place(epoch=claim.epoch, workdir=start, output_dir=output, path_prepend=bin_dirs, env=env)
 
     def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
-        """Remove directories in which the run left nothing. Another attempt may use `outputs` already."""
         self._in_use.pop(key, None)
         for empty in (self._workdir(key), self._outputs / key.run_id)[: 2 if outputs else 1]:
             with suppress(OSError):  # something is in it: it stays
                 empty.rmdir()
 
     def empty(self) -> list[AttemptKey]:
-        """Attempts with nothing in their working directory: perhaps over, and nobody cleared it."""
         return [key for key in self._worked_on() if not _names(self._workdir(key))]
 
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
-        """Give back disk space: caches beyond their size, working directories of long ago."""
         for key in self._worked_on():
             work = self._workdir(key)
             with suppress(OSError):  # gone meanwhile

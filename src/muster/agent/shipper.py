@@ -18,7 +18,7 @@ from muster.agent.reporter import PAUSES, TRY_AGAIN, OnRefused
 from muster.client.api import AsyncClient
 from muster.domain.errors import MusterError
 from muster.domain.observation import AttemptKey
-from muster.engine.port import Engine
+from muster.engine.port import Engine, LogEnd
 from muster.wire.agents import LogAnswer, LogIndex, LogPiece
 
 log = structlog.get_logger()
@@ -109,6 +109,9 @@ class Shipper:
             data = _read(self._engine.log_path(item.key, rank), offset, room)
             if not data:
                 return None
+        mark = self._engine.log_mark(item.key, rank, offset + len(data)) if offset is not None else None
+        if mark is not None and mark.length > (offset or 0):  # the bytes end where the mark is
+            data = data[: mark.length - (offset or 0)]
         piece = LogPiece.model_construct(
             run_id=item.key.run_id,
             attempt=item.key.attempt,
@@ -116,8 +119,30 @@ class Shipper:
             rank=rank,
             offset=offset or 0,
             length=len(data),  # 0 asks how far the server is
+            mark=mark.mark if mark is not None and mark.length == (offset or 0) + len(data) else None,
         )
         return piece, data
+
+    async def ends(self, item: InHand) -> dict[int, LogEnd]:
+        """How far the server is with each member's log, and the engine's marks there."""
+        pieces = [
+            LogPiece.model_construct(
+                run_id=item.key.run_id,
+                attempt=item.key.attempt,
+                epoch=item.claim.epoch,
+                rank=rank,
+                offset=0,
+                length=0,
+            )
+            for rank in range(item.members)
+        ]
+        answer = await self._ask(LogIndex.model_construct(incarnation=self._incarnation, pieces=pieces), b"")
+        found = {} if answer is None else {known.rank: known for known in answer.lengths}
+        return {
+            rank: LogEnd(length=known.marked, mark=known.mark or "")
+            for rank, known in found.items()
+            if known.length is not None
+        }
 
     async def _send(self, pieces: list[LogPiece], parts: list[bytes]) -> bool:
         index = LogIndex.model_construct(incarnation=self._incarnation, pieces=pieces)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster._garbage import ignore_garbage, settle
+from muster.cli.agentaccess import check, role, warn_of_missing
+from muster.cli.agentconfig import ConfigFile, connect_cluster, read_config
 from muster.cli.options import Entity, Json
 from muster.cli.output import connect, say, show_json, show_table
 from muster.cli.table import column
 from muster.cli.words import ago
-from muster.client.settings import data_dir as default_data_dir
 
 if TYPE_CHECKING:
     from muster.agent.config import AgentConfig
+    from muster.agent.driver import Render
+    from muster.engine.port import Engine
     from muster.wire.agents import AgentModel
 
 app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_command=True)
@@ -28,9 +30,7 @@ app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_com
 @app.callback()
 def agent(
     ctx: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="An agent.yaml.")
-    ] = None,
+    config: ConfigFile = None,
     queue: Annotated[
         list[str] | None, typer.Option("--queue", "-q", metavar="NAME", help="Queue to serve. Repeat.")
     ] = None,
@@ -54,7 +54,7 @@ def agent(
     if ctx.invoked_subcommand is not None:
         return
     ignore_garbage()
-    settings = _config(config, data_dir)
+    settings = read_config(config, data_dir)
     if settings.passed_over:
         say(f"Passed over, as they say nothing to this agent: {', '.join(settings.passed_over)}.")
     settings = replace(
@@ -71,8 +71,6 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
     from muster.agent.agent import Agent
     from muster.cli.companion import say_ready
     from muster.client.api import AsyncClient
-    from muster.engine.process.engine import ProcessEngine
-    from muster.engine.process.render import render
     from muster.logging import configure_logging
 
     configure_logging(verbose=verbose)
@@ -80,7 +78,7 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
-    engine = ProcessEngine(settings.data_dir / "process")
+    engine, render = await _engine(settings)
     async with AsyncClient(settings.url) as client:
 
         def ready(me: AgentModel) -> None:
@@ -91,13 +89,24 @@ async def _run(settings: AgentConfig, *, stop_runs: bool, verbose: bool) -> None
         await Agent(settings, client, engine, render).run(stop, stop_runs=stop_runs, on_ready=ready)
 
 
-def _config(path: Path | None, data_dir: Path | None) -> AgentConfig:
-    from muster.agent.config import parse
-    from muster.cli.yamlfile import read_mapping
+async def _engine(settings: AgentConfig) -> tuple[Engine, Render]:
+    if settings.engine == "process":
+        from muster.engine.process.engine import ProcessEngine
+        from muster.engine.process.render import render as render_process
 
-    given = read_mapping(path) if path is not None else {}
-    base = data_dir or given.get("data_dir") or default_data_dir(os.environ)
-    return parse(given, where=str(path), data_dir=Path(base).expanduser().absolute() / "agent")
+        return ProcessEngine(settings.data_dir / "process"), render_process
+    connection = connect_cluster(settings)
+    from muster.engine.kubernetes.engine import KubernetesEngine
+    from muster.engine.kubernetes.render import render as render_kubernetes
+
+    await warn_of_missing(connection, settings.kubernetes)
+    return KubernetesEngine(
+        connection, settings.data_dir / "kubernetes", agent=settings.name
+    ), render_kubernetes
+
+
+app.command("role")(role)
+app.command("check")(check)
 
 
 @app.command("list")

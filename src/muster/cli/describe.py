@@ -41,6 +41,8 @@ def show_run(run: RunModel, *, newest: int | None = None) -> None:
             ("asks for", _resources(run)),
             ("values", pairs_of(run.values)),
             ("overrides", pairs_of(run.overrides)),
+            ("starts in", visible(run.workdir or "")),
+            ("volumes", visible(" ".join(run.volumes))),
             ("config", pairs_of(run.config)),
             ("merged into", ", ".join(run.managed_files)),
             ("env", pairs_of(run.env)),

@@ -149,6 +149,18 @@ def launch(
         list[str] | None,
         typer.Option(metavar="K=V", help="Environment variable. Repeat.", rich_help_panel=ASKS),
     ] = None,
+    workdir: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Where it starts, if the queue allows it.", rich_help_panel=ASKS),
+    ] = None,
+    volume: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLAIM:/PATH[:ro]",
+            help="Volume claim to mount, if the queue allows it. Repeat.",
+            rich_help_panel=ASKS,
+        ),
+    ] = None,
     nodes: Annotated[int | None, typer.Option(metavar="N", help="Nodes.", rich_help_panel=SHAPE)] = None,
     procs_per_node: Annotated[
         str | None,
@@ -164,6 +176,10 @@ def launch(
     rdzv_timeout: Annotated[
         int | None,
         typer.Option(metavar="SECONDS", help="How long members wait for each other.", rich_help_panel=SHAPE),
+    ] = None,
+    shm: Annotated[
+        str | None,
+        typer.Option(metavar="8Gi", help="Shared memory of each node, in a cluster.", rich_help_panel=SHAPE),
     ] = None,
     retry: Annotated[
         int | None,
@@ -206,10 +222,13 @@ def launch(
             launcher=launcher,
             max_restarts=max_restarts,
             rdzv_timeout=rdzv_timeout,
+            shm=shm,
         ),
         short={"gpus": gpus, "cpus": cpus, "memory": memory},
         values=set_ or [],
         overrides=override or [],
+        workdir=workdir,
+        volumes=volume or [],
         config=config or [],
         config_file=config_file,
         grid=grid or [],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from muster.cli import yamlfile
 from muster.cli.usage import BadUsage, as_usage
 from muster.cli.values import changes, inputs, pairs, scalar
+from muster.cli.values import volumes as checked_volumes
 from muster.client.jobfile import JobFile, read_jobfile
 from muster.domain.errors import nearest
 from muster.domain.git import checked
@@ -65,6 +66,7 @@ class Shape:
     launcher: Launcher | None = None
     max_restarts: int | None = None
     rdzv_timeout: int | None = None
+    shm: str | None = None
 
     def given(self) -> Mapping[str, Any] | None:
         """None if none of the options was given: then it is a plain command."""
@@ -99,6 +101,8 @@ class Order:
     retry: int | None
     values: Mapping[str, Any] = field(default_factory=dict)
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    workdir: str | None = None
+    volumes: Sequence[str] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     job_name: str | None = None  #: what the folder's muster.yaml calls its job
@@ -115,6 +119,7 @@ class Order:
         short: Mapping[str, object],
         values: Sequence[str],
         overrides: Sequence[str],
+        volumes: Sequence[str] = (),
         config: Sequence[str],
         config_file: str | None = None,
         grid: Sequence[str] = (),
@@ -141,6 +146,7 @@ class Order:
             training=shape.given(),
             values=variables(values, short),
             overrides=changes(overrides),
+            volumes=checked_volumes(volumes),
             config=_config(config, config_file),
             env=pairs("--env", env, example="NAME=value"),
             declared=jobfile.inputs,
@@ -171,6 +177,8 @@ class Order:
             image=self.image,
             inputs=self.declared.to_data() if self.declared else None,
             overrides=dict(self.overrides),
+            workdir=self.workdir,
+            volumes=list(self.volumes),
             git=GitModel.of(self.git) if self.git else None,
             source_name=source_name(self.folder) if self.folder else None,
             job_name=self.job_name,

@@ -11,7 +11,7 @@ from muster.cli.command import Command
 from muster.cli.complete import queue_names
 from muster.cli.options import Json, OneRun
 from muster.cli.order import Shape, Source, variables
-from muster.cli.values import changes, inputs, pairs
+from muster.cli.values import changes, inputs, pairs, volumes
 from muster.domain.run import Priority
 from muster.domain.training import Launcher
 
@@ -62,6 +62,15 @@ def rerun(
         list[str] | None, typer.Option(metavar="K=V", help="Input, over the run's: optim.lr=0.01. Repeat.")
     ] = None,
     env: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Environment. Repeat.")] = None,
+    workdir: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Where it starts, if the queue allows it.")
+    ] = None,
+    volume: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLAIM:/PATH[:ro]", help="Volume claim to mount, in place of the run's. Repeat."
+        ),
+    ] = None,
     nodes: Annotated[int | None, typer.Option(metavar="N", help="Nodes.")] = None,
     procs_per_node: Annotated[
         str | None, typer.Option(metavar="N|gpu", help="Processes on each node.")
@@ -70,6 +79,9 @@ def rerun(
     max_restarts: Annotated[int | None, typer.Option(metavar="N", help="Restarts by torchrun.")] = None,
     rdzv_timeout: Annotated[
         int | None, typer.Option(metavar="SECONDS", help="How long members wait for each other.")
+    ] = None,
+    shm: Annotated[
+        str | None, typer.Option(metavar="8Gi", help="Shared memory of each node, in a cluster.")
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show its output; exit with its verdict.")
@@ -92,6 +104,7 @@ def rerun(
         launcher=launcher,
         max_restarts=max_restarts,
         rdzv_timeout=rdzv_timeout,
+        shm=shm,
     ).given()
     request = RerunRequest(
         queue=queue,
@@ -101,6 +114,8 @@ def rerun(
         arguments=ctx.meta["arguments"],
         config=inputs(config or []),
         overrides=changes(override or []),
+        workdir=workdir,
+        volumes=volumes(volume) if volume else None,
         values=variables(set_ or [], {"gpus": gpus, "cpus": cpus, "memory": memory}),
         env=pairs("--env", env or [], example="NAME=value"),
         training=TrainingModel(**shape) if shape else None,

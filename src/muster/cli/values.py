@@ -60,6 +60,14 @@ def changes(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def volumes(given: Sequence[str]) -> list[str]:
+    """`datasets:/data:ro`"""
+    from muster.domain.volume import Volume
+
+    with as_usage("--volume"):
+        return [str(Volume.parse(word)) for word in given]
+
+
 def scalar(text: str, *, option: str) -> Any:
     """What YAML reads in this text: `3`, `0.01`, `true`, `null`, `[1, 2]`; else the text itself."""
     from muster.cli import yamlfile

@@ -519,7 +519,7 @@ class AsyncClient:
         response = await self._transport.send(
             "POST",
             f"/agents/{_part(agent_id)}/logs",
-            content=_body(index) + b"\n" + data,
+            content=index.model_dump_json(exclude_none=True).encode() + b"\n" + data,
             headers=_AGENT,
         )
         return LogAnswer.model_validate_json(response.content)

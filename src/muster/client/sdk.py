@@ -167,6 +167,8 @@ class Run:
         priority: Priority | str | None = None,
         env: Mapping[str, str] | None = None,
         overrides: Mapping[str, Any] | None = None,
+        workdir: str | None = None,
+        volumes: Sequence[str] | None = None,
     ) -> Run:
         """Launch it again. `command` replaces the arguments; what is not given stays as it was."""
         changes = RerunRequest(
@@ -179,6 +181,8 @@ class Run:
             priority=Priority(priority) if priority else None,
             env=dict(env or {}),
             overrides=dict(overrides or {}),
+            workdir=workdir,
+            volumes=list(volumes) if volumes is not None else None,
         )
         return Run(self._client, self._client.rerun_run(self.id, changes))
 
@@ -226,6 +230,8 @@ def launch(
     priority: Priority | str | None = None,
     env: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    workdir: str | None = None,
+    volumes: Sequence[str] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -253,6 +259,8 @@ def launch(
         priority=priority,
         env=env,
         overrides=overrides,
+        workdir=workdir,
+        volumes=volumes,
     )
     return Run(owner, owner.wait(_launch(owner.asynchronous, request, folder, progress)))
 
@@ -274,6 +282,8 @@ class Asked(TypedDict, total=False):
     priority: Priority | str | None
     env: Mapping[str, str] | None
     overrides: Mapping[str, Any] | None
+    workdir: str | None
+    volumes: Sequence[str] | None
 
 
 def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[Asked]) -> LaunchRequest:
@@ -301,6 +311,8 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
         image=image,
         inputs=jobfile.inputs.to_data() if jobfile.inputs else None,
         overrides=dict(asked.get("overrides") or {}),
+        workdir=asked.get("workdir"),
+        volumes=list(asked.get("volumes") or ()),
     )
 
 

@@ -46,7 +46,7 @@ class Written:
 
 def looks_like_objects(config: Mapping[str, Any]) -> bool:
     """Is this of Kubernetes? No other config has keys like these."""
-    return bool({"apiVersion", "kind", "spec"} & set(config)) or set(config) == {MANY_OBJECTS}
+    return bool({"apiVersion", "kind", "spec", "template"} & set(config)) or set(config) == {MANY_OBJECTS}
 
 
 def read_definition(text: str, *, name: str = "", resource: str | None = None) -> Written:

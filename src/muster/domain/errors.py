@@ -37,6 +37,7 @@
         ├── BadBackup                 a backup that is damaged, or none
         ├── PortInUse                 another program listens there
         ├── CheckoutFailed            a repository that git could not fetch or check out
+        ├── ClusterRefused            a cluster that does not take the run's objects
         ├── CannotPlace               an engine has no room for all members just now
         └── Overtaken                 an engine saw a newer claim of the run
 
@@ -316,6 +317,11 @@ class PortInUse(LocalProblem):
 class CheckoutFailed(LocalProblem):
     code = "checkout_failed"
     title = "The code could not be fetched from its repository"
+
+
+class ClusterRefused(LocalProblem):
+    code = "cluster_refused"
+    title = "The cluster does not take this"
 
 
 class CannotPlace(LocalProblem):

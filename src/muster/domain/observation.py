@@ -25,6 +25,7 @@ class ReplicaState(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"  #: ended by itself with an error
     STOPPED = "stopped"  #: ended because somebody or the gang asked it to
+    PREEMPTED = "preempted"  #: taken away by the engine: evicted, or its place given to another
     LOST = "lost"  #: gone without a word
 
     @property
@@ -32,7 +33,7 @@ class ReplicaState(StrEnum):
         return self in ENDED
 
 
-ENDED = frozenset({ReplicaState.SUCCEEDED, ReplicaState.FAILED, ReplicaState.STOPPED, ReplicaState.LOST})
+ENDED = frozenset(ReplicaState) - {ReplicaState.PENDING, ReplicaState.STARTING, ReplicaState.RUNNING}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -172,11 +172,16 @@ def is_there(pattern: Path, tree: Tree) -> bool:
 
 
 def with_value(tree: Tree, location: Location, value: Any) -> Tree:
-    """A copy of the tree that has this value there; what is not on the way is shared."""
+    """A copy of the tree that has this value there; what is not on the way is shared.
+
+    The place behind the last item of a list makes it longer.
+    """
     if not location:
         return value
     step, rest = location[0], location[1:]
     if isinstance(step, int):
+        if not isinstance(tree, list) or step == len(tree):
+            return [*(tree if isinstance(tree, list) else ()), with_value(None, rest, value)]
         return [with_value(item, rest, value) if place == step else item for place, item in enumerate(tree)]
     base: Mapping[str, Any] = tree if isinstance(tree, Mapping) else {}
     return {**base, step: with_value(base.get(step), rest, value)}

@@ -30,6 +30,7 @@ class Origins:
     image: str = LAUNCH
     command: Sequence[str] = ()  #: of each of its words; those behind these are made of inputs
     inputs: str = LAUNCH
+    training: str = LAUNCH
     env: Mapping[str, str] = field(default_factory=dict)  #: name → source, where it is not the launch
 
     def of_word(self, place: int) -> str:
@@ -45,11 +46,13 @@ class Origins:
         return INJECTED if found is None else ", ".join(dict.fromkeys(_leaves(found)))
 
 
-def config_sources(template: Tree, bound: Tree, overridden: Iterable[Location], *, queue: str) -> Sources:
-    """Of a bound config: the queue, its variables and macros, or an override."""
+def config_sources(
+    template: Tree, bound: Tree, changed: Iterable[tuple[Location, str]], *, queue: str
+) -> Sources:
+    """Of a bound config: the queue, its variables and macros, or what changed it."""
     found = _template_sources(template, queue)
-    for place in overridden:
-        found = with_value(found, place, uniform(at(bound, place), OVERRIDE))
+    for place, source in changed:
+        found = with_value(found, place, uniform(at(bound, place), source))
     return found
 
 

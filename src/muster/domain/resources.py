@@ -144,6 +144,10 @@ class Resources:
         return tuple(short)
 
 
+#: The room of an engine that places runs by itself and takes all there are.
+UNBOUNDED = Resources(millicpus=2**59, memory=2**59, gpus=2**30)
+
+
 def _counted(number: str, noun: str) -> str:
     return f"{number} {noun}" if number == "1" else f"{number} {noun}s"
 

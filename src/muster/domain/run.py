@@ -16,6 +16,7 @@ from muster.domain.relaunch import Change
 from muster.domain.resources import Resources
 from muster.domain.source import GitSource, JobRef
 from muster.domain.training import Training
+from muster.domain.volume import Volume
 
 
 class RunState(StrEnum):
@@ -179,6 +180,8 @@ class RunSpec:
     rerun_of: str | None = None  #: the run it was launched again from
     changed: tuple[Change, ...] = ()  #: what is not as its job's version, or that run, has it
     overrides: Mapping[str, Any] = field(default_factory=dict)  #: path in the config → value, as accepted
+    workdir: str | None = None  #: of the program, as the launch set it
+    volumes: tuple[Volume, ...] = ()  #: that the launch brought
     values: Mapping[str, Any] = field(default_factory=dict)  #: the queue's variables as accepted
     config: Mapping[str, Any] = field(default_factory=dict)  #: the queue's config, bound to `values`
     resources: Resources = field(default_factory=Resources)  #: of all nodes together

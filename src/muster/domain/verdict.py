@@ -6,7 +6,7 @@ Facts may come late, twice or out of order. `merge` keeps, of each member, the f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.domain.observation import (
@@ -107,12 +107,20 @@ def _judge_ended(view: AttemptView, *, stop_requested: bool) -> Judgement:
         return Judgement(state=RunState.STOPPED, end=AttemptEnd.STOPPED)
     if view.end is not None and view.end.end is End.PREEMPTED:
         return Judgement(state=RunState.QUEUED, end=AttemptEnd.PREEMPTED, reason=view.end.reason)
+    if ReplicaState.PREEMPTED in states:  # whoever failed then failed for want of it
+        reason = _reason(replicas, ReplicaState.PREEMPTED)
+        return Judgement(state=RunState.QUEUED, end=AttemptEnd.PREEMPTED, reason=reason)
     if ReplicaState.FAILED in states:
         return Judgement(state=RunState.FAILED, end=AttemptEnd.FAILED)
     if ReplicaState.LOST in states:
-        reason = next(replica.reason for replica in replicas if replica.state is ReplicaState.LOST)
+        reason = _reason(replicas, ReplicaState.LOST)
         return Judgement(state=RunState.QUEUED, end=AttemptEnd.LOST, reason=reason)
     return Judgement(state=RunState.FAILED, end=AttemptEnd.FAILED, reason="It was ended from outside Muster.")
+
+
+def _reason(replicas: Sequence[Replica], state: ReplicaState) -> str:
+    """The words about the first member that ended so."""
+    return next(replica.reason for replica in replicas if replica.state is state)
 
 
 def _judge_cut_short(seen: EndSeen, *, stop_requested: bool) -> Judgement:

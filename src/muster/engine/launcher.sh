@@ -19,6 +19,7 @@
 #   MUSTER_RUN_ID, MUSTER_ATTEMPT   make the rendezvous id
 #   MUSTER_ERROR_DIR     if set, torchrun leaves the root cause there: error.json (where the script uses
 #                        @record; torchrun's table of failures is in the log in any case)
+#   MUSTER_TERMINATION_LOG  if set, what of the root cause fits into 4096 bytes is written there at the end
 #   MUSTER_STOP=group    whoever stops the run signals the whole process group; else only this launcher
 #                        is told, and tells its processes
 #   POD_IP               this node's address, where its host name cannot be looked up by the others
@@ -73,7 +74,8 @@ find_python() {
   exit 127
 }
 
-# A member may be up before the name of rank 0 can be looked up. Its port is waited for by torch itself.
+# A member may be up before the name of rank 0 can be looked up. Its port is waited for by torch itself,
+# as long: whether a plain command opens one, nobody knows here.
 wait_for_name() {
   case $MASTER_ADDR in
     *[!0-9.]*) ;;
@@ -82,16 +84,26 @@ wait_for_name() {
   case $MASTER_ADDR in
     *:* | localhost) return ;;
   esac
-  command -v getent >/dev/null 2>&1 || return 0
   command -v sleep >/dev/null 2>&1 || return 0
   fifths=0
-  until getent hosts "$MASTER_ADDR" >/dev/null 2>&1; do
+  until can_look_up; do
     if [ "$fifths" -ge $((timeout * 5)) ]; then
       say "the name of rank 0, $MASTER_ADDR, cannot be looked up after $timeout seconds"
       exit 1
     fi
     if sleep 0.2 2>/dev/null; then fifths=$((fifths + 1)); else sleep 1 && fifths=$((fifths + 5)); fi
   done
+}
+
+# By the C library, as the program will. Not by nslookup: busybox's passes over the search domains.
+can_look_up() {
+  if command -v getent >/dev/null 2>&1; then
+    getent hosts "$MASTER_ADDR" >/dev/null 2>&1
+  elif command -v ping >/dev/null 2>&1; then # whether it may send anything does not matter
+    case $(ping -c 1 -W 1 "$MASTER_ADDR" 2>&1) in
+      *"bad address"* | *"not known"* | *"name resolution"*) return 1 ;;
+    esac
+  fi
 }
 
 run_torchrun() {
@@ -124,8 +136,44 @@ run_torchrun() {
     export TORCHELASTIC_ERROR_FILE="$MUSTER_ERROR_DIR/error.json"
     set -- "--log-dir=$MUSTER_ERROR_DIR/torchrun" "$@" # else a directory in /tmp that stays
   fi
-  exec "$python" -m torch.distributed.run "--nnodes=$NNODES" "--nproc-per-node=$NPROC_PER_NODE" \
+  set -- "$python" -m torch.distributed.run "--nnodes=$NNODES" "--nproc-per-node=$NPROC_PER_NODE" \
     "--rdzv-id=${MUSTER_RUN_ID:-muster}-${MUSTER_ATTEMPT:-1}" "--max-restarts=$restarts" "$@"
+  if [ -z "${MUSTER_ERROR_DIR:-}" ] || [ -z "${MUSTER_TERMINATION_LOG:-}" ]; then exec "$@"; fi
+  child= stopped=
+  trap 'stopped=1; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null' TERM INT
+  "$@" &
+  child=$!
+  if [ -n "$stopped" ]; then kill -TERM "$child" 2>/dev/null; fi
+  wait_for "$child"
+  tell_cause
+  exit "$status"
+}
+
+# torch removes its error file before it writes it, so that cannot be the termination log itself, which is
+# a mount. The end of the stack names the error.
+tell_cause() {
+  if [ "$status" -eq 0 ] || ! [ -s "$TORCHELASTIC_ERROR_FILE" ]; then return; fi
+  "$python" -c '
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    stack = json.load(file)["message"]["extraInfo"]["py_callstack"]
+for size in range(4000, 0, -100):
+    text = json.dumps({"message": {"extraInfo": {"py_callstack": stack[-size:]}}})
+    if len(text) <= 4096:
+        break
+with open(sys.argv[2], "w", encoding="utf-8") as file:
+    file.write(text)
+' "$TORCHELASTIC_ERROR_FILE" "$MUSTER_TERMINATION_LOG" 2>/dev/null
+}
+
+# Sets `status`. `wait` also returns when a trap has run; once it returned for the process, that cannot be
+# signalled.
+wait_for() {
+  while :; do
+    wait "$1"
+    status=$?
+    if ! kill -0 "$1" 2>/dev/null; then break; fi
+  done
 }
 
 # Plain mode with several processes. Each tells its process id and then its status through a pipe (3) to one
@@ -207,12 +255,7 @@ run_plain() {
   start_all "$@" 3>&1 >&4 4>&- | watch_all 4>&- &
   watcher=$!
   if [ -n "$stopped" ]; then kill -TERM "$watcher" 2>/dev/null; fi
-  # `wait` also returns when a trap has run; once it returned for the watcher, that cannot be signalled.
-  while :; do
-    wait "$watcher"
-    status=$?
-    if ! kill -0 "$watcher" 2>/dev/null; then break; fi
-  done
+  wait_for "$watcher"
   if [ -n "$stopped" ]; then exit 143; fi
   exit "$status"
 }

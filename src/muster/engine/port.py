@@ -103,10 +103,22 @@ class Sample:
     net_sent: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogEnd:
+    """How far a replica's log is, and the engine's own mark of that place."""
+
+    length: int
+    mark: str = ""
+
+
+NO_LOGS: Mapping[int, LogEnd] = {}
+
+
 class Engine(Protocol):
     """All verbs are idempotent: a repeat after a crash is harmless."""
 
     kind: str
+    marks_logs: bool  #: its logs are elsewhere, and gone on with from the mark that the server has
 
     async def inventory(self) -> Inventory:
         """What there is in all; read once at start."""
@@ -124,9 +136,10 @@ class Engine(Protocol):
     def observe(self) -> AsyncIterator[Observation]:
         """What happens, for all attempts submitted or adopted, as it happens."""
 
-    async def adopt(self, key: AttemptKey, epoch: int) -> bool:
+    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
         """Take charge of an attempt that another agent started. False: nothing of it is or was here.
-        After True its state is told again through `observe`, including an end nobody saw."""
+        After True its state is told again through `observe`, including an end nobody saw.
+        `logs`: rank → how much of its log is safe, for engines that mark logs."""
 
     async def stop(self, key: AttemptKey) -> None:
         """Ask all members to end, then make them. Does not block; the end comes as observations."""
@@ -139,6 +152,9 @@ class Engine(Protocol):
 
     def log_path(self, key: AttemptKey, rank: int) -> Path:
         """The file into which this replica's output grows, byte for byte. May not exist yet."""
+
+    def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
+        """The last marked place of a log, no further than `offset`. None: none, or the engine marks none."""
 
     async def clean(self, key: AttemptKey) -> None:
         """Remove what is left of an ended attempt: files, cgroups, helper objects."""

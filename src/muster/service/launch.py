@@ -21,6 +21,7 @@ from muster.domain.run import EventType, Priority, Retry, Run, RunHead, RunSpec,
 from muster.domain.source import GitSource, JobRef, checked_image
 from muster.domain.training import Training
 from muster.domain.variables import Variable
+from muster.domain.volume import Volume
 from muster.engine.port import Rendered
 from muster.service import filing
 from muster.service.bus import EVENTS, queue_topic
@@ -56,6 +57,8 @@ class Order:
     image: str | None = None
     declaration: InputDeclaration | None = None  #: what the job says about its inputs
     overrides: Mapping[str, Any] = field(default_factory=dict)  #: path in the queue's config → value
+    workdir: str | None = None  #: of the program, where the queue allows it
+    volumes: tuple[Volume, ...] = ()  #: where the queue allows them
     git: GitSource | None = None
     source_name: str | None = None  #: of the snapshot's folder; its job is called after it
     job_name: str | None = None  #: what the code calls its job itself
@@ -123,7 +126,7 @@ def preview(conn: Connection, actor: Actor, order: Order, *, now: datetime, rand
         order = replace(order, declaration=replace(order.declaration, files={}))
     run, _ = _plan_all(conn, actor, [order], now=now, random=random)[0]
     queue = _queue(conn, run.entity, run.queue)
-    made = customize(queue, _variables(queue), order.values, order.overrides)
+    made = customize(queue, _variables(queue), order)
     work = work_of(run)
     if order.source_name is not None:  # of a folder that is still where it is
         work = replace(work, has_code=True)
@@ -197,7 +200,7 @@ def _plan(
 ) -> tuple[Run, Rendered]:
     delivery = deliver(order.declaration, order.inputs, order.command)
     _check_command(order, queue, delivery)
-    made = customize(queue, variables, order.values, order.overrides)
+    made = customize(queue, variables, order)
     spec = RunSpec(
         command=order.command,
         env=order.env,
@@ -212,6 +215,8 @@ def _plan(
         rerun_of=order.rerun_of,
         changed=order.changed,
         overrides=order.overrides,
+        workdir=order.workdir,
+        volumes=order.volumes,
         values=made.values,
         config=made.config,
         security=queue.policy.security,

@@ -158,7 +158,10 @@ def _note_fact(entry: Entry, view: AttemptView, fact: Fact) -> None:
 
 def _worth_telling(view: AttemptView, seen: Replica) -> bool:
     """A lone member's way is the run's own; it needs no events beside the run's, unless it fails."""
-    return view.members > 1 or seen.state in (ReplicaState.FAILED, ReplicaState.LOST)
+    return view.members > 1 or seen.state in _TOLD
+
+
+_TOLD = (ReplicaState.FAILED, ReplicaState.LOST, ReplicaState.PREEMPTED)
 
 
 def _phase_detail(fresh: Sequence[Report]) -> str:

@@ -18,7 +18,9 @@ from muster.domain.queue import Queue
 from muster.domain.relaunch import Change, Recipe, changes, differences, replaced
 from muster.domain.run import Priority, Retry, Run
 from muster.domain.training import Training
+from muster.domain.volume import Volume
 from muster.service import launch as launch_service
+from muster.service.customize import takes_value
 from muster.service.launch import Order
 from muster.store import jobs, queues, runs
 from muster.store.database import Tx
@@ -37,6 +39,8 @@ class Changes:
     values: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    workdir: str | None = None
+    volumes: tuple[Volume, ...] | None = None
     training: Training | None = None
     training_given: frozenset[str] | None = None
     priority: Priority | None = None
@@ -69,6 +73,8 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
     place = queues.find(conn, run.entity, queue)
     values = {**_known_values(run, place), **asked.values}
     env = {**spec.env, **asked.env}
+    workdir = spec.workdir if asked.workdir is None else asked.workdir
+    volumes = spec.volumes if asked.volumes is None else asked.volumes
     return Order(
         queue=queue,
         command=recipe.command,
@@ -86,6 +92,8 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
         git=spec.git,
         declaration=InputDeclaration.parse(content.inputs) if content and content.inputs else None,
         overrides={**spec.overrides, **asked.overrides},
+        workdir=workdir,
+        volumes=volumes,
         version=run.job,
         rerun_of=run.id,
         changed=(
@@ -94,6 +102,8 @@ def order_of(conn: Connection, actor: Actor, run_id: str, asked: Changes) -> Ord
             *_changed_values(spec.values, asked.values),
             *differences("env", spec.env, env),
             *differences("overrides", spec.overrides, {**spec.overrides, **asked.overrides}),
+            *_changed("workdir", spec.workdir, workdir),
+            *_changed("volumes", [str(each) for each in spec.volumes], [str(each) for each in volumes]),
         ),
     )
 
@@ -109,6 +119,11 @@ def _recipe(run: Run, content: JobContent | None) -> Recipe:
     )
 
 
+def _changed(what: str, before: object, after: object) -> Iterator[Change]:
+    if before != after:
+        yield Change(what=what, before=before, after=after)
+
+
 def _changed_values(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Change]:
     """Values come as text from a command line: `2` is no change from 2."""
     for change in differences("values", before, {**before, **asked}):
@@ -118,7 +133,8 @@ def _changed_values(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iter
 
 def _known_values(run: Run, queue: Queue | None) -> dict[str, Any]:
     """The run's values, without those that the queue does not know (any more)."""
-    return {name: value for name, value in run.spec.values.items() if queue and name in queue.variables}
+    values = run.spec.values
+    return {name: value for name, value in values.items() if queue and takes_value(queue, name)}
 
 
 def _kept_priority(run: Run, queue: Queue | None) -> Priority | None:

@@ -16,6 +16,7 @@ from muster.domain.resources import Resources
 from muster.domain.run import AttemptEnd, Retry, RunSpec
 from muster.domain.source import GitSource
 from muster.domain.training import Launcher, Training
+from muster.domain.volume import Volume
 
 Data = Mapping[str, Any]
 
@@ -39,6 +40,8 @@ def spec_to_data(spec: RunSpec) -> dict[str, Any]:
         **({"rerun_of": spec.rerun_of} if spec.rerun_of else {}),
         **({"changed": [asdict(change) for change in spec.changed]} if spec.changed else {}),
         **({"overrides": dict(spec.overrides)} if spec.overrides else {}),
+        **({"workdir": spec.workdir} if spec.workdir is not None else {}),
+        **({"volumes": [str(volume) for volume in spec.volumes]} if spec.volumes else {}),
         "values": dict(spec.values),
         "config": spec.config,
         "resources": dict(spec.resources.__dict__),
@@ -61,6 +64,8 @@ def spec_from_data(data: Data) -> RunSpec:
         rerun_of=data.get("rerun_of"),
         changed=tuple(Change(**change) for change in data.get("changed", ())),
         overrides=data.get("overrides", {}),
+        workdir=data.get("workdir"),
+        volumes=tuple(Volume.parse(text) for text in data.get("volumes", ())),
         values=data["values"],
         config=data["config"],
         resources=Resources(**data["resources"]),

@@ -43,9 +43,26 @@ class LogStore:
         """How many bytes of the stream are here."""
         return _length(self._folder(key))
 
-    def write(self, key: LogKey, offset: int, data: bytes | memoryview, *, at_micros: int) -> int:
+    def mark(self, key: LogKey) -> tuple[int, str | None]:
+        """The writer's own note of how far it was, and the length that the stream had then."""
+        try:
+            offset, _, text = Path(self._folder(key), "mark").read_text("utf-8").partition(" ")
+            return (int(offset), text[:-1]) if text.endswith("\n") else (0, None)
+        except (FileNotFoundError, ValueError):
+            return 0, None
+
+    def write(
+        self,
+        key: LogKey,
+        offset: int,
+        data: bytes | memoryview,
+        *,
+        at_micros: int,
+        mark: str | None = None,
+    ) -> int:
         """Put `data` at `offset`; returns the stream's length. What is here already is left alone,
-        what would leave a gap is not taken: the caller sends again from the length returned."""
+        what would leave a gap is not taken: the caller sends again from the length returned.
+        `mark` is kept with the bytes if the stream ends with them."""
         folder = self._folder(key)
         with writing("logs"):
             segment, length = _end_near(folder, offset)
@@ -56,6 +73,8 @@ class LogStore:
                 self._stamp(folder, length, at_micros, new=length == 0)
                 length = _append(folder, segment, length, memoryview(data)[length - offset :])
                 failpoint("log.after")
+                if mark is not None:
+                    _write_mark(folder, length, mark)
                 return length
             finally:
                 if segment is not None:
@@ -126,6 +145,14 @@ class LogStore:
 
     def _folder(self, key: LogKey) -> str:
         return f"{self._run_folder(key.run_id)}/{int(key.attempt)}/{int(key.rank)}"
+
+
+def _write_mark(folder: str, length: int, mark: str) -> None:
+    """Whole or not at all: one that was cut short has no line end, and counts as none."""
+    temporary = f"{folder}/mark.new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(f"{length} {mark}\n")
+    os.replace(temporary, f"{folder}/mark")
 
 
 def _segment(folder: str, start: int) -> str:

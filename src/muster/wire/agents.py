@@ -267,6 +267,9 @@ class LogPiece(Asked):
     rank: Rank
     offset: int = Field(ge=0)
     length: int = Field(ge=0)
+    mark: str | None = Field(
+        default=None, max_length=4096, description="The agent's own note of where these bytes end."
+    )
 
 
 class LogIndex(Asked):
@@ -281,6 +284,8 @@ class LogLength(Told):
     attempt: int
     rank: int
     length: int | None = Field(description="Bytes the server has now; null: not the agent's run any more.")
+    marked: int = Field(default=0, description="Up to where there is a mark.")
+    mark: str | None = Field(default=None, description="The newest mark; told to who asks with no bytes.")
 
 
 class LogAnswer(Told):

@@ -73,7 +73,11 @@ class LaunchRequest(Asked):
     name: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
     config: dict[str, Any] = Field(default_factory=dict, description="Inputs; the run reads MUSTER_CONFIG.")
-    values: dict[str, Any] = Field(default_factory=dict, description="Values for the queue's variables.")
+    values: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Values for the queue's variables; cpus, memory and gpus of each node also where it has "
+        "no such variable and allows resources.",
+    )
     training: TrainingModel | None = None
     retry: RetryModel = Field(default_factory=RetryModel)
     priority: Priority | None = Field(default=None, description="Absent: medium.")
@@ -86,6 +90,17 @@ class LaunchRequest(Asked):
         default_factory=dict,
         description="Path in the queue's config → value, where the queue opens it.",
         examples=[{"spec.tasks[name=worker].replicas": 3}],
+    )
+    workdir: str | None = Field(
+        default=None,
+        max_length=1024,
+        description="Where the program starts, if the queue allows it: absolute, or below the code.",
+    )
+    volumes: list[str] = Field(
+        default_factory=list,
+        max_length=32,
+        description="Volume claims, if the queue allows them: CLAIM:/PATH or CLAIM:/PATH:ro.",
+        examples=[["datasets:/data:ro"]],
     )
     git: GitModel | None = None
     source_name: str | None = Field(
@@ -117,6 +132,8 @@ class RerunRequest(Asked):
     values: dict[str, Any] = Field(default_factory=dict)
     env: dict[str, str] = Field(default_factory=dict)
     overrides: dict[str, Any] = Field(default_factory=dict)
+    workdir: str | None = Field(default=None, max_length=1024)
+    volumes: list[str] | None = Field(default=None, max_length=32, description="In place of the run's.")
     training: TrainingModel | None = Field(default=None, description="Fields not given stay.")
     retry: RetryModel | None = None
     priority: Priority | None = None
@@ -197,6 +214,8 @@ class RunModel(Told):
     overrides: dict[str, Any] = Field(
         default_factory=dict, description="What the launch changed of the queue's config."
     )
+    workdir: str | None = Field(default=None, description="As the launch set it.")
+    volumes: list[str] = Field(default_factory=list, description="That the launch brought.")
     git: GitModel | None = None
     job: JobRefModel | None = Field(default=None, description="What it was launched from, or filed.")
     rerun_of: str | None = None
@@ -243,6 +262,8 @@ class RunModel(Told):
             snapshot=spec.snapshot,
             image=spec.image,
             overrides=dict(spec.overrides),
+            workdir=spec.workdir,
+            volumes=[str(volume) for volume in spec.volumes],
             git=GitModel.of(spec.git) if spec.git else None,
             job=JobRefModel(name=job, version=run.job.version) if job and run.job else None,
             rerun_of=spec.rerun_of,

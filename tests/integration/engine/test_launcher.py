@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -240,6 +242,113 @@ def test_torchrun_gets_every_flag_explicitly(
         shell, *command, MUSTER_LAUNCHER="torchrun", MUSTER_PYTHON=str(python), **place, **run, **env
     )
     assert done.stdout == f"-m torch.distributed.run --nnodes=2 --nproc-per-node=4 {flags}\n"
+
+
+ERROR = {"message": {"message": "ValueError: boom", "extraInfo": {"py_callstack": "é\n" * 5000 + "boom"}}}
+FAILING = """#!/bin/sh
+case $1 in
+  -c) case $2 in *find_spec*) exit 0 ;; *) exec {python} "$@" ;; esac ;;
+esac
+{work}
+"""
+
+
+def torchrun(tmp_path: Path, work: str) -> dict[str, str]:
+    """The environment of a launcher whose torchrun does this work."""
+    python = tmp_path / "python"
+    python.write_text(FAILING.format(python=sys.executable, work=work))
+    python.chmod(0o755)
+    log = tmp_path / "termination-log"
+    log.touch()
+    return {
+        "MUSTER_LAUNCHER": "torchrun",
+        "MUSTER_PYTHON": str(python),
+        "MUSTER_ERROR_DIR": str(tmp_path),
+        "MUSTER_TERMINATION_LOG": str(log),
+    }
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_what_fits_of_the_root_cause_is_left_where_a_cluster_looks_for_it(
+    shell: tuple[str, ...], tmp_path: Path, status: int
+) -> None:
+    (tmp_path / "cause").write_text(json.dumps(ERROR))
+    work = f'cp {tmp_path}/cause "$TORCHELASTIC_ERROR_FILE"; echo out; exit {status}'
+    done = launch(shell, "a.py", **torchrun(tmp_path, work))
+    assert (done.returncode, done.stdout, done.stderr) == (status, "out\n", "")
+    told = (tmp_path / "termination-log").read_text()
+    if status == 0:
+        assert told == ""
+        return
+    assert 3000 < len(told) <= 4096
+    assert json.loads(told)["message"]["extraInfo"]["py_callstack"].endswith("é\nboom")
+
+
+def test_a_torchrun_that_is_waited_for_is_stopped_with_its_launcher(
+    shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    work = 'trap "echo asked; exit 5" TERM; echo up; while :; do sleep 0.02; done'
+    with subprocess.Popen(
+        [*shell, str(launcher_path()), "a.py"],
+        env=environ(torchrun(tmp_path, work)),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.terminate()
+        assert process.stdout.read() == "asked\n"
+        assert process.wait(DEADLINE) == 5
+
+
+def tools(tmp_path: Path, **scripts: str) -> str:
+    """A PATH of these alone, and `sleep`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    for name in ("sleep", "cat", "echo"):
+        (folder / name).symlink_to(shutil.which(name) or "")
+    return str(folder)
+
+
+LOOK_UPS = {
+    "getent": 'echo x >>{seen}; [ "$(cat {seen})" = "x\nx" ]',
+    "ping": 'echo x >>{seen}; [ "$(cat {seen})" = "x\nx" ] || echo "ping: bad address \'$5\'" >&2; exit 1',
+}
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell[0] != "busybox"])  # has its own ping
+@pytest.mark.parametrize("tool", [*LOOK_UPS, None])
+def test_the_name_of_rank_0_is_waited_for_with_what_the_image_has(
+    shell: tuple[str, ...], tmp_path: Path, tool: str | None
+) -> None:
+    seen = tmp_path / "seen"
+    scripts = {tool: LOOK_UPS[tool].format(seen=seen).replace("\\n", "\n")} if tool else {}
+    binary = shutil.which(shell[0])
+    assert binary is not None
+    place = {"NODE_RANK": "1", "NNODES": "2", "MASTER_ADDR": "job-0.nodes"}
+    done = launch((binary, *shell[1:]), "echo", "met", PATH=tools(tmp_path, **scripts), **place)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "met\n", "")
+    assert not tool or seen.read_text() == "x\nx\n"
+
+
+@pytest.mark.skipif(not shutil.which("busybox"), reason="There is no busybox here.")
+@pytest.mark.parametrize(("name", "status"), [(socket.gethostname(), 0), ("job-0.invalid", 1)])
+def test_busybox_looks_names_up_with_its_ping(tmp_path: Path, name: str, status: int) -> None:
+    place = {"NODE_RANK": "1", "NNODES": "2", "MASTER_ADDR": name, "MUSTER_RDZV_TIMEOUT": "1"}
+    busybox = shutil.which("busybox") or ""
+    assert launch((busybox, "sh"), "true", PATH=tools(tmp_path), **place).returncode == status
+
+
+def test_a_name_that_never_comes_is_told_in_time(shell: tuple[str, ...], tmp_path: Path) -> None:
+    binary = shutil.which(shell[0])
+    assert binary is not None
+    place = {"NODE_RANK": "1", "NNODES": "2", "MASTER_ADDR": "job-0.nodes", "MUSTER_RDZV_TIMEOUT": "1"}
+    done = launch((binary, *shell[1:]), "true", PATH=tools(tmp_path, getent="exit 2"), **place)
+    assert done.returncode == 1
+    assert "the name of rank 0, job-0.nodes, cannot be looked up after 1 seconds" in done.stderr
 
 
 # with PyTorch itself

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from integration.engine.contract import EngineContract
+from integration.engine.contract import HostContract
 from muster.engine.port import Engine, Rendered, Work
 from muster.engine.process.engine import ProcessEngine
 from muster.engine.process.render import render
 
 
-class TestProcessEngine(EngineContract):
+class TestProcessEngine(HostContract):
     def make(self, directory: Path) -> Engine:
         return ProcessEngine(directory / "engine", lock_dir=directory / "locks", environ=os.environ)
 

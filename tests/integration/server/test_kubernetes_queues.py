@@ -17,6 +17,7 @@ from door import Door, open_door
 from muster.cli import yamlfile
 from muster.cli.annotate import annotated
 from muster.domain.template import find_variables
+from muster.engine.launcher import launcher_text
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "queues").glob("*.yaml"))
 PREVIEWS = Path(__file__).parent / "previews"
@@ -51,6 +52,17 @@ def run_id_in(manifest: Any) -> str:
     return found
 
 
+def shown_as(preview: Any, golden: str) -> str:
+    """The preview as a terminal shows it, which is this file."""
+    text = annotated(preview["manifest"], preview["sources"])
+    shown = text.replace(run_id_in(preview["manifest"]), "r123456789")
+    file = PREVIEWS / f"{golden}.yaml"
+    if os.environ.get("MUSTER_WRITE_PREVIEWS"):
+        file.write_text(shown, encoding="utf-8")
+    assert shown == file.read_text("utf-8")
+    return shown
+
+
 @pytest.mark.parametrize("example", [path.stem for path in EXAMPLES])
 def test_an_example_is_parsed_created_previewed_and_launched(door: Door, example: str) -> None:
     text = next(path for path in EXAMPLES if path.stem == example).read_text("utf-8")
@@ -64,13 +76,7 @@ def test_an_example_is_parsed_created_previewed_and_launched(door: Door, example
     answer = door.call("POST", "/launches/preview", asked)
     assert answer.status_code == 200, answer.text
     preview = answer.json()
-    shown = annotated(preview["manifest"], preview["sources"]).replace(
-        run_id_in(preview["manifest"]), "r123456789"
-    )
-    golden = PREVIEWS / f"{example}.yaml"
-    if os.environ.get("MUSTER_WRITE_PREVIEWS"):
-        golden.write_text(shown, encoding="utf-8")
-    assert shown == golden.read_text("utf-8")
+    shown = shown_as(preview, example)
 
     launched = door.call("POST", "/launches", asked).json()
     assert (launched["state"], launched["image"]) == ("queued", IMAGE)
@@ -92,6 +98,98 @@ def test_the_number_of_workers_can_be_changed_at_launch_and_is_kept(door: Door) 
     assert preview["sources"]["/spec/tasks/0/replicas"] == "queue v1"
     assert (run["overrides"], run["nodes"]) == ({path: 3}, 4)
     assert door.call("GET", f"/runs/{run['id']}").json()["overrides"] == {path: 3}
+
+
+def test_a_training_of_two_nodes_is_previewed_and_launched(door: Door) -> None:
+    create(door, "training")
+    shape = {"nodes": 2, "procs_per_node": "gpu", "shm": "4Gi"}
+    asked = {"queue": "training", "image": IMAGE, "command": ["train.py"], "training": shape, "name": "first"}
+    preview = door.call("POST", "/launches/preview", asked).json()
+    *_, script = preview["manifest"]["items"]
+    assert script["data"]["launcher.sh"] == launcher_text()
+    script["data"]["launcher.sh"] = "…"  # it has tests of its own
+    shown_as(preview, "training-of-two-nodes")
+    run = door.call("POST", "/launches", asked).json()
+    assert (run["nodes"], run["resources"]["gpus"]) == (2, 2)
+
+
+OPEN: dict[str, Any] = {
+    "name": "open",
+    "resource": "kubernetes",
+    "config": {"template": {"spec": {"containers": [{"image": "stock:1"}]}}},
+    "allow": ["image", "resources", "workdir", "volumes"],
+}
+PLACES = {
+    "values": {"gpus": "2", "memory": "8Gi"},
+    "workdir": "/work",
+    "volumes": ["data:/data:ro"],
+    "image": IMAGE,
+}
+
+
+def test_a_launch_sets_of_pods_what_the_queue_allows_and_it_is_kept(door: Door) -> None:
+    assert door.call("POST", "/queues", OPEN).status_code == 201
+    asked = {"queue": "open", "command": ["a"], **PLACES}
+    preview = door.call("POST", "/launches/preview", asked).json()
+    pod = preview["manifest"]["spec"]["template"]["spec"]
+    (main,) = pod["containers"]
+    assert (main["image"], main["workingDir"]) == (IMAGE, "/work")
+    assert main["resources"] == {"limits": {"memory": "8Gi", "nvidia.com/gpu": 2}}
+    assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "data"}
+    base = "/spec/template/spec"
+    for place in (
+        "containers/0/image",
+        "containers/0/workingDir",
+        "containers/0/resources/limits/memory",
+        "containers/0/volumeMounts/0/readOnly",
+        "volumes/0/persistentVolumeClaim/claimName",
+    ):
+        assert preview["sources"][f"{base}/{place}"] == "launch", place
+    assert preview["sources"][f"{base}/volumes/1/name"] == "injected"
+    run = door.call("POST", "/launches", asked).json()
+    assert (run["resources"]["gpus"], run["resources"]["memory"]) == (2, 8 * 2**30)
+    assert (run["workdir"], run["volumes"]) == ("/work", ["data:/data:ro"])
+    assert run["values"] == {"gpus": 2, "memory": "8Gi"}
+    changes = {"volumes": [], "values": {"gpus": 1}}
+    again = door.call("POST", f"/runs/{run['id']}/rerun", changes).json()
+    assert (again["workdir"], again["volumes"], again["resources"]["gpus"]) == ("/work", [], 1)
+    assert {change["what"] for change in again["overridden"]} == {"values.gpus", "volumes"}
+
+
+@pytest.mark.parametrize("what", ["resources", "workdir", "volumes", "image"])
+def test_each_thing_a_queue_does_not_allow_is_refused(door: Door, what: str) -> None:
+    door.call("POST", "/queues", {**OPEN, "allow": [word for word in OPEN["allow"] if word != what]})
+    asked = {
+        "queue": "open",
+        **{key: value for key, value in PLACES.items() if key != "image" or what == key},
+    }
+    for path in ("/launches", "/launches/preview"):
+        problem = door.call("POST", path, asked).json()
+        assert problem["code"] == ("bad_input" if what == "image" else "bad_override"), problem
+        words = {"image": "has its own image", "workdir": "a working directory"}
+        assert words.get(what, what) in problem["detail"]
+    assert door.call("GET", "/runs").json()["items"] == []
+
+
+@pytest.mark.parametrize("config", [{}, {"spec": {"template": {"spec": {"containers": [{}]}}}}])
+def test_a_queue_whose_pods_muster_does_not_write_takes_none_of_it(
+    door: Door, config: dict[str, Any]
+) -> None:
+    resource = "kubernetes" if config else "process"
+    door.call("POST", "/queues", {**OPEN, "resource": resource, "config": config})
+    for asked in ({"workdir": "/a"}, {"volumes": ["a:/a"]}):
+        problem = door.call("POST", "/launches", {"queue": "open", "command": ["a"], **asked}).json()
+        assert problem["code"] == "bad_override"
+    problem = door.call(
+        "POST", "/launches", {"queue": "open", "command": ["a"], "values": {"gpus": 1}}
+    ).json()
+    assert problem["code"] == "bad_variable"
+
+
+def test_counts_of_pods_are_the_launchs_shape_and_no_override_where_muster_writes_them(door: Door) -> None:
+    door.call("POST", "/queues", OPEN)
+    asked = {"queue": "open", "overrides": {"spec.parallelism": 2}}
+    assert "It opens nothing" in door.call("POST", "/launches", asked).json()["hint"]
 
 
 def test_paths_start_at_the_workload_however_it_is_wrapped(door: Door) -> None:

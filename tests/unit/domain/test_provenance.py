@@ -41,7 +41,7 @@ def test_a_value_names_all_it_was_made_of(text: object, source: str) -> None:
 def test_what_an_override_put_there_is_the_overrides() -> None:
     template = {"a": {"b": "{{x}}"}, "c": 1}
     bound = {"a": {"b": 2, "new": [1, 2]}, "c": 1}
-    assert config_sources(template, bound, [("a",)], queue="q") == {
+    assert config_sources(template, bound, [(("a",), "override")], queue="q") == {
         "a": {"b": "override", "new": ["override", "override"]},
         "c": "q",
     }

@@ -2,7 +2,8 @@
 
 Accepted as people have them: an object of any kind; a sole key `kubernetes:` around it; no `kind`, which
 means a `batch/v1` Job; several objects as a `v1` List, of which the one that runs and ends is the
-workload, and the others are created with it.
+workload, and the others are created with it. In the place of the workload may stand a kind and a pod
+template, `{kind: Job, template: …}`: then Muster writes the object itself.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.domain.errors import BadTemplate
+from muster.domain.errors import BadTemplate, UnknownKey
 from muster.domain.path import Location, at
 from muster.engine.kubernetes import pods
+from muster.engine.kubernetes.gang import Kind
+from muster.engine.kubernetes.kinds import KINDS
 
 WRAPPER = "kubernetes"
+_TEMPLATE_KEYS = ("apiVersion", "kind", "metadata", "template")
 
 #: Kinds that are created beside a workload and start nothing that ends.
 COMPANIONS = frozenset(
@@ -48,6 +52,7 @@ class Layout:
 
     objects: tuple[Location, ...]
     workload: Location
+    kind: Kind | None = None  #: what Muster is to write in the workload's place; None: it is written
 
 
 def read(config: Mapping[str, Any]) -> Layout:
@@ -67,7 +72,7 @@ def read(config: Mapping[str, Any]) -> Layout:
                 f"A {kind_of(top)} does not run and end, so it cannot be a run by itself.",
                 hint="Use a Job, or add one to the config.",
             )
-        return Layout(objects=(root,), workload=root)
+        return Layout(objects=(root,), workload=root, kind=_kind_to_write(top))
     items = top.get("items")
     if not isinstance(items, list) or not items:
         raise BadTemplate("The List has no items.", hint="Put at least one object into it.")
@@ -85,7 +90,8 @@ def read(config: Mapping[str, Any]) -> Layout:
             hint="Keep one Job (or Volcano Job, PyTorchJob …); Services, ConfigMaps and the like go with it.",
         )
     objects = tuple((*root, "items", place) for place in range(len(items)))
-    return Layout(objects=objects, workload=objects[runs[0]])
+    workload = items[runs[0]]
+    return Layout(objects=objects, workload=objects[runs[0]], kind=_kind_to_write(workload))
 
 
 def check(config: Mapping[str, Any]) -> Layout:
@@ -115,16 +121,64 @@ def group_of(item: Mapping[str, Any]) -> str:
     return group if slash else ""
 
 
+def is_template(config: Mapping[str, Any]) -> bool:
+    """Does Muster write the workload of this config? To be asked also before its variables are bound."""
+    top = config[WRAPPER] if len(config) == 1 and WRAPPER in config else config
+    if not isinstance(top, Mapping):
+        return False
+    items = top.get("items") if top.get("kind") == "List" else [top]
+    return isinstance(items, list) and any(isinstance(item, Mapping) and is_to_write(item) for item in items)
+
+
+def is_to_write(item: Mapping[str, Any]) -> bool:
+    """Does this name a kind and a pod template, for Muster to write the object?"""
+    return "template" in item and "spec" not in item
+
+
+def _kind_to_write(item: Mapping[str, Any]) -> Kind | None:
+    return KINDS[group_of(item), kind_of(item)] if is_to_write(item) else None
+
+
+def _check_template(item: Mapping[str, Any], where: str) -> None:
+    if (group_of(item), kind_of(item)) not in KINDS:
+        known = ", ".join(kind for _, kind in KINDS)
+        raise BadTemplate(
+            f"{where} has a pod template without a `spec` around it, and is a {kind_of(item)}, "
+            "which Muster cannot write itself.",
+            hint=f"It writes: {known}. Of other kinds, write the whole object.",
+        )
+    for key in item:
+        if key not in _TEMPLATE_KEYS:
+            raise UnknownKey(str(key), where=where, known=_TEMPLATE_KEYS)
+    found = pods.find(item)
+    if not found or found[0].node is not item["template"]:
+        raise BadTemplate(
+            f"The template of {_lower(where)} has no `spec` with `containers`.",
+            hint="Write at least `template: {spec: {containers: [{}]}}`.",
+        )
+    policy = found[0].spec.get("restartPolicy", "Never")
+    if policy != "Never":
+        raise BadTemplate(
+            f"The template of {_lower(where)} has restartPolicy: {policy}.",
+            hint="Leave it out: a member that fails ends the attempt, and Muster makes the next one.",
+        )
+
+
+def _lower(where: str) -> str:
+    return where[0].lower() + where[1:]
+
+
 def _check_object(item: Mapping[str, Any], where: str) -> None:
     kind, version = item.get("kind"), item.get("apiVersion")
     for key, value in (("kind", kind), ("apiVersion", version)):
         if key in item and (not isinstance(value, str) or not value):
             raise BadTemplate(f"{where} has {value!r} as its {key}.", hint=f"Write {key} as text.")
-    if "template" in item and "spec" not in item:
-        raise BadTemplate(
-            f"{where} has a pod template without a `spec` around it.",
-            hint="Write the whole object. Objects that Muster writes itself come in a later version.",
-        )
+    metadata = item.get("metadata", {})
+    if not isinstance(metadata, Mapping):
+        raise BadTemplate(f"{where} has {metadata!r} as its metadata.", hint="Write it as a mapping.")
+    if is_to_write(item):
+        _check_template(item, where)
+        return
     if kind is None and version not in (None, "batch/v1"):
         raise BadTemplate(f"{where} has the apiVersion {version} but no kind.", hint="Say its kind.")
     if kind is None and not isinstance(item.get("spec"), Mapping):
@@ -135,6 +189,3 @@ def _check_object(item: Mapping[str, Any], where: str) -> None:
         )
     if kind is not None and version is None and kind not in API_VERSIONS:
         raise BadTemplate(f"{where} is a {kind} without an apiVersion.", hint="Say its apiVersion.")
-    metadata = item.get("metadata", {})
-    if not isinstance(metadata, Mapping):
-        raise BadTemplate(f"{where} has {metadata!r} as its metadata.", hint="Write it as a mapping.")

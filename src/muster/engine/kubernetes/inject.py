@@ -6,6 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.domain.errors import BadTraining
+from muster.domain.path import at
+from muster.domain.resources import parse_quantity
+from muster.domain.training import Training
 from muster.engine.kubernetes.pods import PodTemplate
 from muster.engine.kubernetes.write import Writer
 
@@ -93,15 +97,59 @@ def _adds_sys_admin(context: Mapping[str, Any]) -> bool:
     return isinstance(added, list) and not {"SYS_ADMIN", "CAP_SYS_ADMIN", "ALL"}.isdisjoint(map(str, added))
 
 
-def mount_shared_memory(writer: Writer, pod: PodTemplate) -> None:
+def shared_memory_for(
+    training: Training | None, pod: PodTemplate, main: Mapping[str, Any], *, by_limit: bool
+) -> str | None:
+    """How big `/dev/shm` is to be. What is in it counts against the memory limit of the program's container:
+    so that limit, `by_limit`, where the launch does not say, and never more."""
+    asked = training.shm if training else None
+    given = at(main, ("resources", "limits", "memory"))
+    limit = str(given) if given is not None and "${" not in str(given) else None
+    if asked is None:
+        return limit if by_limit else None
+    if _has_shared_memory(pod):
+        raise BadTraining(
+            f"The template mounts its own {SHM}, so shm={asked} cannot be set.", hint="Launch without shm."
+        )
+    size = parse_quantity(asked, what="amount of shared memory")
+    if size < 1:
+        raise BadTraining(f"shm={asked} is not possible.", hint="Use an amount such as 8Gi.")
+    if limit is not None and size > parse_quantity(limit):
+        raise BadTraining(
+            f"shm={asked} is more than the memory of each node, {limit}, which it counts against.",
+            hint="Ask for less shared memory, or for more memory.",
+        )
+    return asked
+
+
+def mount_shared_memory(writer: Writer, pod: PodTemplate, size: str | None, source: str) -> None:
     """In memory, and not the 64 MiB of a bare container, which end data loaders with SIGBUS."""
-    for container in pod.containers:
-        for mount in container.get("volumeMounts") or ():
-            if isinstance(mount, Mapping) and str(mount.get("mountPath")).rstrip("/") == SHM:
-                return
+    if _has_shared_memory(pod):
+        return
     for container in pod.containers:
         writer.append(container, "volumeMounts", {"name": SHM_VOLUME, "mountPath": SHM})
-    writer.append(pod.spec, "volumes", {"name": SHM_VOLUME, "emptyDir": {"medium": "Memory"}})
+    volume = {"medium": "Memory"}
+    if size is not None:
+        writer.put(volume, "sizeLimit", size, source)
+    writer.append(pod.spec, "volumes", {"name": SHM_VOLUME, "emptyDir": volume})
+
+
+def _has_shared_memory(pod: PodTemplate) -> bool:
+    mounts = (mount for container in pod.containers for mount in container.get("volumeMounts") or ())
+    return any(isinstance(mount, Mapping) and _path(mount) == SHM for mount in mounts)
+
+
+def _path(mount: Mapping[str, Any]) -> str:
+    return str(mount.get("mountPath")).rstrip("/")
+
+
+def limit_gpus(writer: Writer, container: dict[str, Any]) -> None:
+    """A cluster takes GPUs only as limits; a request alone is refused."""
+    resources = container.get("resources")
+    requests = resources.get("requests") if isinstance(resources, dict) else None
+    gpus = {key: count for key, count in (requests or {}).items() if str(key).endswith("/gpu")}
+    if gpus:
+        writer.fill(writer.mapping(container["resources"], "limits"), gpus)
 
 
 def name_containers(writer: Writer, pod: PodTemplate, rules: Rules) -> None:

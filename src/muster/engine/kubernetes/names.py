@@ -9,6 +9,8 @@ import hashlib
 import re
 from typing import Any
 
+from muster.domain.observation import AttemptKey
+
 MAX = 63
 
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -22,23 +24,28 @@ _NAME_FIELDS = frozenset({"subdomain", "hostname", "serviceName"})
 _LABEL_FIELDS = frozenset({"labels", "matchLabels", "selector", "nodeSelector"})
 
 
-def legal_name(text: str) -> str:
-    """`text` as an RFC 1123 label of at most 63 characters."""
-    if len(text) <= MAX and _NAME.fullmatch(text):
+def secret_name(key: AttemptKey) -> str:
+    """Of the Secret that has what an attempt may know and a manifest may not."""
+    return f"muster-{key.run_id}-{key.attempt}"
+
+
+def legal_name(text: str, limit: int = MAX) -> str:
+    """`text` as an RFC 1123 label of at most 63 characters, or fewer."""
+    if len(text) <= limit and _NAME.fullmatch(text):
         return text
-    return _hashed(_NOT_NAME.sub("-", text.lower()).strip("-"), text, end="-")
+    return _hashed(_NOT_NAME.sub("-", text.lower()).strip("-"), text, end="-", limit=limit)
 
 
 def legal_label(text: str) -> str:
     """`text` as the value of a label."""
     if len(text) <= MAX and _LABEL.fullmatch(text):
         return text
-    return _hashed(_NOT_LABEL.sub("-", text).strip("-_."), text, end="-_.")
+    return _hashed(_NOT_LABEL.sub("-", text).strip("-_."), text, end="-_.", limit=MAX)
 
 
-def _hashed(cleaned: str, original: str, *, end: str) -> str:
+def _hashed(cleaned: str, original: str, *, end: str, limit: int) -> str:
     digest = hashlib.sha256(original.encode()).hexdigest()[:8]
-    kept = cleaned[: MAX - len(digest) - 1].rstrip(end)
+    kept = cleaned[: limit - len(digest) - 1].rstrip(end)
     return f"{kept}-{digest}" if kept else f"x{digest}"
 
 

@@ -17,6 +17,7 @@ class PodTemplate:
     node: dict[str, Any]  #: has `spec`, and room for `metadata`
     around: dict[str, Any]  #: the mapping it is the `template` of; the object itself where it is a Pod
     count: int  #: how many pods are made from it at a time
+    members: int  #: and how many in all: a Job may complete more than it has at a time
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -34,28 +35,32 @@ class PodTemplate:
 
 
 def find(item: Any) -> list[PodTemplate]:
-    return list(_find(item, item, 1))
+    return list(_find(item, item, 1, 1))
 
 
-def _find(node: Any, around: Any, count: int) -> Iterator[PodTemplate]:
+def _find(node: Any, around: Any, count: int, members: int) -> Iterator[PodTemplate]:
     if isinstance(node, dict):
         spec = node.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
-            yield PodTemplate(node=node, around=around, count=count)
+            yield PodTemplate(node=node, around=around, count=count, members=members)
             return
         for key, child in node.items():
-            if isinstance(child, dict | list):
-                yield from _find(child, node, count * _copies(node) if key == "template" else count)
+            if not isinstance(child, dict | list):
+                continue
+            at_a_time, in_all = _copies(node) if key == "template" else (1, 1)
+            yield from _find(child, node, count * at_a_time, members * in_all)
     elif isinstance(node, list):
         for child in node:
             if isinstance(child, dict | list):
-                yield from _find(child, around, count)
+                yield from _find(child, around, count, members)
 
 
-def _copies(node: Mapping[str, Any]) -> int:
-    """How often the `template` of this mapping is used: replicas, or a Job's pods at a time."""
+def _copies(node: Mapping[str, Any]) -> tuple[int, int]:
+    """How often the `template` of this mapping is used, at a time and in all: replicas, or a Job's pods."""
+    replicas = _count(node.get("replicas"), 1)
     parallel = _count(node.get("parallelism"), 1)
-    return _count(node.get("replicas"), 1) * min(parallel, _count(node.get("completions"), parallel))
+    completions = _count(node.get("completions"), parallel)
+    return replicas * min(parallel, completions), replicas * completions
 
 
 def _count(value: object, default: int) -> int:
@@ -87,22 +92,30 @@ def _check_list(node: Mapping[str, Any], field: str) -> None:
         )
 
 
+def main_of(pod: PodTemplate, kind: str) -> dict[str, Any]:
+    """The container that runs the program: the first one."""
+    if kind == "PyTorchTrainingJob":  # whose controller prefers this name
+        return next((one for one in pod.containers if one.get("name") == "python"), pod.containers[0])
+    return pod.containers[0]
+
+
 def resources_of(pod: PodTemplate) -> Resources:
     """Of one pod: its containers together, or the biggest init container where that is more."""
     total = Resources()
     for container in pod.containers:
-        total += _asked(container)
+        total += asked_by(container)
     for container in pod.init_containers:
-        total = _at_least(total, _asked(container))
+        total = _at_least(total, asked_by(container))
     return total
 
 
 def asked_by_node(asked: object) -> Resources:
     """What `{cpu, memory, nvidia.com/gpu}` or `{requests, limits}` amounts to."""
-    return _asked({"resources": asked})
+    return asked_by({"resources": asked})
 
 
-def _asked(container: Mapping[str, Any]) -> Resources:
+def asked_by(container: Mapping[str, Any]) -> Resources:
+    """Of one container."""
     given = container.get("resources")
     if not isinstance(given, Mapping):
         return Resources()

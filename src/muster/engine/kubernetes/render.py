@@ -1,31 +1,34 @@
 """A run becomes the objects to create in a cluster. Pure: the server previews with the same code.
 
-The manifest is the workload itself or, where the queue's config has several objects, a `v1` List of them.
-It is final: `$${x}` has become `${x}`, and macros that nobody knew are left as they were.
+The manifest is the workload itself or, where there are several objects, a `v1` List of them. It is final:
+`$${x}` has become `${x}`, and macros that nobody knew are left as they were.
+
+A queue's config has whole objects, which are filled in; or, for the workload, a kind and a pod template,
+and Muster writes the object in the shape of the training (`muster.engine.kubernetes.kinds`).
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from muster.domain.errors import BadCommand, BadInput, BadTemplate, BadTraining
+from muster.domain.errors import BadInput, BadTemplate, BadTraining
 from muster.domain.path import at
 from muster.domain.policy import Security
-from muster.domain.provenance import INJECTED, LAUNCH, Origins, Sources
+from muster.domain.provenance import INJECTED, Origins, Sources
 from muster.domain.resources import Resources
-from muster.domain.template import fill, find_macros
-from muster.engine.facts import run_env, run_macros
-from muster.engine.kubernetes import config, inject, pods, restricted
-from muster.engine.kubernetes.names import legal_label, legal_name, make_legal
+from muster.domain.template import fill
+from muster.domain.training import Launcher
+from muster.engine.facts import run_macros
+from muster.engine.kubernetes import config, inject, launcher, pods, program, restricted
+from muster.engine.kubernetes.gang import Gang, Kind, Meeting
+from muster.engine.kubernetes.names import MAX, legal_label, legal_name, make_legal
 from muster.engine.kubernetes.pods import PodTemplate
+from muster.engine.kubernetes.program import Program
 from muster.engine.kubernetes.write import Tracer, Writer
 from muster.engine.port import Rendered, Work
 
 PREFIX = "muster.dev"
 
-# Kubernetes reads `$(NAME)` and `$$` in commands and environments; what a launch brought is text.
-_EXPANDED = re.compile(r"\$(?=[$(])")
 _NOWHERE = Origins()
 
 
@@ -49,20 +52,21 @@ def _filled(work: Work) -> Any:
 
 
 def _build(work: Work, filled: Any, writer: Writer, origins: Origins) -> Rendered:
-    _check(work)
     layout = config.read(filled)
+    _check(work, layout.kind)
     workload = at(filled, layout.workload)
     companions = [at(filled, place) for place in layout.objects if place != layout.workload]
-    _name_objects(work, writer, workload, companions)
-    replicas, resources = _write_workload(work, writer, workload, origins)
+    _name_objects(work, writer, workload, companions, layout.kind)
+    meeting = _gather(work, writer, workload, layout.kind, origins.training) if layout.kind else None
+    replicas, resources = _write_workload(work, writer, workload, origins, meeting)
     for item in companions:
-        _identify(work, writer, item)
-        for pod in pods.find(item):
+        for pod in _pods_of(item):
             resources += _write_pod(work, writer, pod, inject.NO_RULES) * pod.count
-    objects = [at(filled, place) for place in layout.objects]
+    objects = [*(at(filled, place) for place in layout.objects), *(meeting.companions if meeting else ())]
     for item in objects:
+        _identify(work, writer, item)
         _arrange(item)
-    manifest = {"apiVersion": "v1", "kind": "List", "items": objects} if companions else workload
+    manifest = {"apiVersion": "v1", "kind": "List", "items": objects} if len(objects) > 1 else workload
     return Rendered(
         key=work.key, engine="kubernetes", manifest=manifest, replicas=replicas, resources=resources
     )
@@ -78,22 +82,34 @@ def _arrange(item: dict[str, Any]) -> None:
     item.update(rest)
 
 
-def _check(work: Work) -> None:
+def _check(work: Work, kind: Kind | None) -> None:
     if work.has_code:
         raise BadInput(
             f"Queue {work.queue!r} is for Kubernetes, where this version of Muster runs images, "
             "not a folder or a repository.",
             hint="Build the code into an image and launch that: -d IMAGE.",
         )
-    if work.training is not None and (work.training.nodes, work.training.procs_per_node) != (1, 1):
+    shape = work.training
+    if kind is not None or shape is None:
+        return
+    if (shape.nodes, shape.procs_per_node) != (1, 1):
         raise BadTraining(
             f"The template of queue {work.queue!r} says itself how many pods there are.",
             hint="Leave out --nodes and --procs-per-node; change its counts with --override.",
         )
+    if shape.launcher is Launcher.TORCHRUN or shape.max_restarts:
+        raise BadTraining(
+            f"The template of queue {work.queue!r} says itself how its program is started.",
+            hint="Leave out --launcher and --max-restarts, or use a queue whose config is a pod template.",
+        )
 
 
 def _name_objects(
-    work: Work, writer: Writer, workload: dict[str, Any], companions: list[dict[str, Any]]
+    work: Work,
+    writer: Writer,
+    workload: dict[str, Any],
+    companions: list[dict[str, Any]],
+    kind: Kind | None,
 ) -> None:
     """Names and kinds for those that have none."""
     for item in (workload, *companions):
@@ -111,49 +127,90 @@ def _name_objects(
             f"metadata.name is {metadata['name']!r}, which is not text.",
             hint="Put it in quotes; a variable in it must be of type string.",
         )
+    longest = kind.longest_name(_nodes(work)) if kind else MAX
+    if len(metadata["name"]) > longest:
+        metadata["name"] = legal_name(metadata["name"], longest)
     for number, item in enumerate(companions):
         name = metadata["name"] if number == 0 else f"{metadata['name']}-{number}"
         writer.fill(writer.mapping(item, "metadata"), {"name": legal_name(name)})
 
 
+def _nodes(work: Work) -> int:
+    return work.training.nodes if work.training else 1
+
+
+def _gather(work: Work, writer: Writer, workload: dict[str, Any], kind: Kind, source: str) -> Meeting:
+    """Write the workload, and what its members need to meet."""
+    metadata = workload["metadata"]
+    gang = Gang(key=work.key, name=metadata["name"], nodes=_nodes(work), source=source)
+    meeting = kind.write(writer, workload, gang)
+    if work.training is not None:
+        meeting.companions.append(launcher.config_map(gang))
+    for item in meeting.companions:
+        if "namespace" in metadata:
+            item["metadata"]["namespace"] = metadata["namespace"]
+    return meeting
+
+
+def _pods_of(item: dict[str, Any]) -> list[PodTemplate]:
+    found = pods.find(item)
+    for pod in found:
+        pods.check(pod)
+    return found
+
+
 def _write_workload(
-    work: Work, writer: Writer, workload: dict[str, Any], origins: Origins
+    work: Work, writer: Writer, workload: dict[str, Any], origins: Origins, meeting: Meeting | None
 ) -> tuple[int, Resources]:
-    _identify(work, writer, workload)
+    """Everything inside of it; how many members it has, and what they ask for at a time."""
     rules = inject.RULES.get((config.group_of(workload), workload["kind"]), inject.NO_RULES)
-    templates = pods.find(workload)
+    templates = _pods_of(workload)
+    mains = [pods.main_of(pod, workload["kind"]) for pod in templates]
     inject.bound_lifetime(writer, workload, templates, rules)
     resources = Resources()
-    for pod in templates:
-        resources += _write_pod(work, writer, pod, rules) * pod.count
-    mains = [_main(workload, pod) for pod in templates]
-    count = sum(pod.count for pod in templates)
+    for pod, main in zip(templates, mains, strict=True):
+        shm = inject.shared_memory_for(work.training, pod, main, by_limit=meeting is not None)
+        said = origins.training if work.training and work.training.shm else INJECTED
+        resources += _write_pod(work, writer, pod, rules, shm, said) * pod.count
+    members = sum(pod.members for pod in templates)
     trainer = at(workload, ("spec", "trainer")) if workload["kind"] == "TrainJob" else None
     if isinstance(trainer, dict):  # its pods are described elsewhere, in a runtime
         nodes = trainer.get("numNodes", 1)
-        count = nodes if isinstance(nodes, int) else 1
-        resources += pods.asked_by_node(trainer.get("resourcesPerNode")) * count
+        members = nodes if isinstance(nodes, int) else 1
+        resources += pods.asked_by_node(trainer.get("resourcesPerNode")) * members
         mains = [trainer]
-    _write_image(work, writer, mains, origins, is_optional=isinstance(trainer, dict))
-    _write_command(work, writer, workload, mains, origins)
-    _write_env(work, writer, templates, mains, origins)
-    return max(count, 1), resources
+    started = Program()
+    if meeting is not None:
+        started = _start(work, writer, templates[0], mains[0], meeting)
+    program.write_image(work, writer, mains, origins, is_optional=isinstance(trainer, dict))
+    program.write_command(work, writer, workload, mains, origins, started)
+    program.write_env(work, writer, templates, mains, origins, started)
+    return max(members, 1), resources
 
 
-def _main(workload: dict[str, Any], pod: PodTemplate) -> dict[str, Any]:
-    """The container that runs the program: the first one."""
-    if workload["kind"] == "PyTorchTrainingJob":  # whose controller prefers this name
-        return next((one for one in pod.containers if one.get("name") == "python"), pod.containers[0])
-    return pod.containers[0]
+def _start(work: Work, writer: Writer, pod: PodTemplate, main: dict[str, Any], meeting: Meeting) -> Program:
+    """How the program of a workload that Muster wrote is started."""
+    writer.fill(main, {"terminationMessagePolicy": "FallbackToLogsOnError"})
+    inject.limit_gpus(writer, main)
+    if work.training is None:
+        return Program()
+    launcher.mount(writer, pod, main, meeting.gang)
+    return launcher.program(work, work.training, main, meeting)
 
 
-def _write_pod(work: Work, writer: Writer, pod: PodTemplate, rules: inject.Rules) -> Resources:
+def _write_pod(
+    work: Work,
+    writer: Writer,
+    pod: PodTemplate,
+    rules: inject.Rules,
+    shm: str | None = None,
+    shm_source: str = INJECTED,
+) -> Resources:
     """What every pod gets, whatever it runs. Returns what one of them asks for."""
-    pods.check(pod)
     is_restricted = work.security is Security.RESTRICTED
     inject.name_containers(writer, pod, rules)
     inject.secure(writer, pod, restricted=is_restricted)
-    inject.mount_shared_memory(writer, pod)
+    inject.mount_shared_memory(writer, pod, shm, shm_source)
     _identify(work, writer, pod.node)
     if is_restricted:
         restricted.check(pod)
@@ -175,81 +232,3 @@ def _identify(work: Work, writer: Writer, node: dict[str, Any]) -> None:
     annotations = writer.mapping(metadata, "annotations")
     writer.put(annotations, f"{PREFIX}/run-name", work.run_name)
     writer.put(annotations, f"{PREFIX}/author", work.author)
-
-
-def _write_image(
-    work: Work, writer: Writer, mains: list[dict[str, Any]], origins: Origins, *, is_optional: bool
-) -> None:
-    without = [container for container in mains if not container.get("image")]
-    if work.image:
-        for container in without:
-            writer.put(container, "image", work.image, origins.image)
-        taken = without or any(container.get("image") == work.image for container in mains)
-        if not taken and "image_uri" not in find_macros(work.config):
-            raise BadInput(
-                f"The template of queue {work.queue!r} has its own image, and no place for {work.image!r}.",
-                hint="Launch without an image, or ask its owner to write image: ${image_uri}.",
-            )
-    elif without and not is_optional:
-        raise BadInput(
-            f"Queue {work.queue!r} runs images, and this launch names none.",
-            hint="Give one with -d IMAGE; the queue's owner may set a `default_image`.",
-        )
-
-
-def _write_command(
-    work: Work, writer: Writer, workload: dict[str, Any], mains: list[dict[str, Any]], origins: Origins
-) -> None:
-    """The launch's command, where the owner left room for it: what the owner wrote stands."""
-    if not work.command:
-        return
-    words = [_EXPANDED.sub("$$", word) for word in work.command]
-    torchrun = at(workload, ("spec", "torchrunConfig", "enabled")) is True
-    is_script = words[0].endswith(".py") and not torchrun
-    for container in mains:
-        has_command, has_args = bool(container.get("command")), bool(container.get("args"))
-        if has_args or (torchrun and has_command):
-            raise BadCommand(
-                f"The template of queue {work.queue!r} says itself what container "
-                f"{container.get('name', 0)!r} runs.",
-                hint="Launch without a command, or ask its owner to leave out `args`.",
-            )
-        key = "args" if has_command or torchrun else "command"
-        whole = ["python", *words] if is_script else list(words)
-        writer.put(container, key, whole, LAUNCH)
-        for place in range(len(whole)):
-            own = place - len(whole) + len(words)
-            writer.credit(whole, place, origins.of_word(own) if own >= 0 else INJECTED)
-    if not mains:
-        raise BadCommand(
-            f"The {workload['kind']} of queue {work.queue!r} has no container to run a command in.",
-            hint="Launch without a command.",
-        )
-
-
-def _write_env(
-    work: Work, writer: Writer, templates: list[PodTemplate], mains: list[dict[str, Any]], origins: Origins
-) -> None:
-    """Muster's own in every container; the launch's only where its image runs, not in an owner's sidecar."""
-    own = {name: (_EXPANDED.sub("$$", value), INJECTED) for name, value in run_env(work).items()}
-    own["MUSTER_CONFIG"] = (own["MUSTER_CONFIG"][0], origins.inputs if work.inputs else INJECTED)
-    launch = {name: (_EXPANDED.sub("$$", value), origins.of_env(name)) for name, value in work.env.items()}
-    containers = [container for pod in templates for container in pod.containers]
-    is_main = {id(container) for container in mains}
-    for container in containers or mains:
-        runs_it = id(container) in is_main or (work.image and container.get("image") == work.image)
-        _set_env(writer, container, {**launch, **own} if runs_it else own)
-
-
-def _set_env(writer: Writer, container: dict[str, Any], values: dict[str, tuple[str, str]]) -> None:
-    known = {item.get("name"): item for item in container.get("env") or () if isinstance(item, dict)}
-    fresh = []
-    for name, (value, source) in values.items():
-        item = known.get(name)
-        if item is None:
-            fresh.append(({"name": name, "value": value}, source))
-            continue
-        item.pop("valueFrom", None)
-        writer.put(item, "value", value, source)
-    if fresh:  # first, so that the owner's own values can refer to them
-        writer.prepend(container, "env", fresh)

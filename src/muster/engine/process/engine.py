@@ -16,7 +16,7 @@ from muster._failpoint import failpoint
 from muster.domain.errors import CannotPlace, Conflict, ImpossibleRequest
 from muster.domain.observation import AttemptKey, Noted, Observation
 from muster.domain.resources import Resources
-from muster.engine.port import Inventory, Place, Rendered, Sample
+from muster.engine.port import NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
 from muster.engine.process import proc
 from muster.engine.process.attempt import AttemptDir
 from muster.engine.process.cgroup import remove_group
@@ -38,6 +38,7 @@ class ProcessEngine:
     """The `process` engine; see `muster.engine.port.Engine` for what each verb promises."""
 
     kind = "process"
+    marks_logs = False  # they are files here, and outlive the agent
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class ProcessEngine:
     def observe(self) -> AsyncIterator[Observation]:
         return self._observations()
 
-    async def adopt(self, key: AttemptKey, epoch: int) -> bool:
+    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
         claim = Claim(attempt=key.attempt, epoch=epoch)
         async with self._locks.guard(key.run_id) as guard:
             guard.claim(claim)
@@ -121,6 +122,9 @@ class ProcessEngine:
 
     def log_path(self, key: AttemptKey, rank: int) -> Path:
         return AttemptDir.of(self._root, key).log(rank)
+
+    def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
+        return None
 
     def error_files(self, key: AttemptKey, rank: int) -> list[Path]:
         return [AttemptDir.of(self._root, key).error_file(rank)]

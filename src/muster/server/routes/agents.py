@@ -247,13 +247,19 @@ async def send_logs(ctx: Ctx, caller: Speaker, agent_id: str, request: Request) 
         for piece in index.pieces:
             part = data[position : position + piece.length]
             position += piece.length
-            length = None
+            length, marked, mark = None, 0, None
             if epochs.get((piece.run_id, piece.attempt)) == piece.epoch:
                 key = LogKey(run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank)
-                length = ctx.logs.write(key, piece.offset, part, at_micros=micros)
+                length = ctx.logs.write(key, piece.offset, part, at_micros=micros, mark=piece.mark)
+                marked, mark = ctx.logs.mark(key) if piece.length == 0 else (0, None)
             lengths.append(
                 wire.LogLength.model_construct(
-                    run_id=piece.run_id, attempt=piece.attempt, rank=piece.rank, length=length
+                    run_id=piece.run_id,
+                    attempt=piece.attempt,
+                    rank=piece.rank,
+                    length=length,
+                    marked=marked,
+                    mark=mark,
                 )
             )
         return wire.LogAnswer.model_construct(lengths=lengths).model_dump_json().encode()

@@ -16,6 +16,7 @@ from muster.domain.errors import IdempotencyMismatch, NotFound
 from muster.domain.inputs import InputDeclaration
 from muster.domain.names import checked_name, new_id
 from muster.domain.run import Retry
+from muster.domain.volume import Volume
 from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
 from muster.server.context import Context
@@ -66,6 +67,8 @@ def order_of(asked: LaunchRequest, *, git_schemes: frozenset[str]) -> Order:
         image=asked.image,
         declaration=InputDeclaration.parse(asked.inputs) if asked.inputs is not None else None,
         overrides=asked.overrides,
+        workdir=asked.workdir,
+        volumes=_volumes(asked.volumes),
         git=git.checked(asked.git.to_domain(), schemes=git_schemes) if asked.git else None,
         source_name=asked.source_name,
         job_name=checked_name(asked.job_name, what="job") if asked.job_name is not None else None,
@@ -78,6 +81,10 @@ def order_of(asked: LaunchRequest, *, git_schemes: frozenset[str]) -> Order:
 
 def _words(given: list[str] | None) -> tuple[str, ...] | None:
     return tuple(given) if given is not None else None
+
+
+def _volumes(given: list[str]) -> tuple[Volume, ...]:
+    return tuple(Volume.parse(text) for text in given)
 
 
 def _given(training: TrainingModel | None) -> frozenset[str] | None:
@@ -118,6 +125,8 @@ async def rerun_run(
         values=asked.values,
         env=asked.env,
         overrides=asked.overrides,
+        workdir=asked.workdir,
+        volumes=_volumes(asked.volumes) if asked.volumes is not None else None,
         training=asked.training.to_domain() if asked.training else None,
         training_given=_given(asked.training),
         priority=asked.priority,

@@ -17,7 +17,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -47,7 +47,7 @@ from muster.domain.observation import (
     ReplicaState,
 )
 from muster.domain.resources import Resources
-from muster.engine.port import Device, Inventory, Place, Rendered, Sample
+from muster.engine.port import NO_LOGS, Device, Inventory, LogEnd, Place, Rendered, Sample
 from muster.engine.process.render import render
 from muster.service import sweep
 from muster.wire.base import PROTOCOL_HEADER
@@ -62,6 +62,7 @@ class ToldEngine:
     """An engine that does as the script says. It keeps logs, so that the agent can send them."""
 
     kind = "process"
+    marks_logs = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -110,7 +111,10 @@ class ToldEngine:
         while True:
             yield await self._said.get()
 
-    async def adopt(self, key: AttemptKey, epoch: int) -> bool:
+    def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
+        return None
+
+    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
         if key in self.found:
             self.members[key] = 1
             self.member(key, "running")

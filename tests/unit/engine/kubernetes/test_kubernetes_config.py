@@ -11,6 +11,7 @@ from muster.domain.errors import BadInput
 from muster.engine.kubernetes.config import check
 
 SERVICE: dict[str, Any] = {"kind": "Service", "apiVersion": "v1"}
+POD: dict[str, Any] = {"spec": {"containers": [{}]}}
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,9 @@ SERVICE: dict[str, Any] = {"kind": "Service", "apiVersion": "v1"}
         ({"kubernetes": {"kind": "List", "items": [job(), SERVICE]}}, ("kubernetes", "items", 0)),
         ({"kind": "Dance", "apiVersion": "dance.example/v1"}, ()),
         ({"kind": "List", "items": [{"kind": "Deployment", "apiVersion": "apps/v1"}, job()]}, ("items", 1)),
+        ({"kind": "Job", "template": POD}, ()),
+        ({"kubernetes": {"template": POD}}, ("kubernetes",)),
+        ({"kind": "List", "items": [{"apiVersion": "batch/v1", "template": POD}, SERVICE]}, ("items", 0)),
     ],
 )
 def test_the_workload_is_found(config: dict[str, Any], workload: tuple[object, ...]) -> None:
@@ -35,7 +39,15 @@ def test_the_workload_is_found(config: dict[str, Any], workload: tuple[object, .
         ({"image": "x"}, "neither a kind nor a spec; it has 'image'"),
         ({"kubernetes": [1]}, "not a Kubernetes object"),
         ({"kubernetes": {}, "docker": {}}, "neither a kind nor a spec"),
-        ({"kind": "Job", "template": {}}, "without a `spec` around it"),
+        ({"kind": "Job", "template": {}}, "has no `spec` with `containers`"),
+        ({"kind": "Job", "template": {"deep": POD}}, "has no `spec` with `containers`"),
+        ({"kind": "Job", "template": 3}, "has no `spec` with `containers`"),
+        ({"kind": "PyTorchJob", "template": POD}, "is a PyTorchJob, which Muster cannot write itself"),
+        ({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "template": POD}, "cannot write itself"),
+        ({"kind": "Job", "template": POD, "nodes": 2}, "nodes"),
+        ({"kind": "Job", "template": POD, "metadata": []}, "as its metadata"),
+        ({"template": {"spec": {"containers": [{}], "restartPolicy": "OnFailure"}}}, "restartPolicy: OnFail"),
+        ({"template": {"spec": {"containers": []}}}, "no container"),
         ({"kind": 3, "spec": {}}, "has 3 as its kind"),
         ({"apiVersion": "", "spec": {}}, "as its apiVersion"),
         ({"apiVersion": "x/v1", "spec": {}}, "no kind"),

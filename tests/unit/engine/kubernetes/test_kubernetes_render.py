@@ -12,7 +12,8 @@ from clusters import IMAGE, expanded, job, work
 from muster.domain.errors import BadCommand, BadInput, BadTemplate, BadTraining, MusterError
 from muster.domain.provenance import Origins, pointers, uniform
 from muster.domain.resources import Resources
-from muster.domain.training import Training
+from muster.domain.training import Launcher, Training
+from muster.engine.kubernetes.names import secret_name
 from muster.engine.kubernetes.render import render, trace
 
 SAFE = {
@@ -67,6 +68,8 @@ def test_the_least_config_becomes_a_whole_job() -> None:
         "MUSTER_ENTITY": "team",
         "MUSTER_QUEUE": "gpu",
         "MUSTER_ATTEMPT": "2",
+        "MUSTER_URL": {"secretKeyRef": {"name": "muster-r123456789-2", "key": "MUSTER_URL"}},
+        "MUSTER_API_KEY": {"secretKeyRef": {"name": "muster-r123456789-2", "key": "MUSTER_API_KEY"}},
     }
 
 
@@ -149,6 +152,23 @@ def test_muster_names_itself_in_all_containers_and_the_launch_only_where_its_ima
     assert twin["HTTP_PROXY"] == "p"
 
 
+def test_secrets_are_references_where_the_program_runs_and_an_owner_may_set_others() -> None:
+    mine = {"name": "MUSTER_URL", "value": "http://elsewhere"}
+    made = manifest(job({"env": [mine]}, {"image": "sidecar"}, {"image": "${image_uri}"}))
+    main, sidecar, twin = (env_of(one) for one in pod(made)["containers"])
+    ref = {"secretKeyRef": {"name": secret_name(work(job()).key), "key": "MUSTER_API_KEY"}}
+    assert (main["MUSTER_URL"], main["MUSTER_API_KEY"]) == ("http://elsewhere", ref)
+    assert not {"MUSTER_URL", "MUSTER_API_KEY"} & set(sidecar)
+    assert twin["MUSTER_API_KEY"] == ref
+
+
+def test_a_trainer_that_is_described_elsewhere_gets_its_secrets_too() -> None:
+    made = manifest(
+        {"kind": "TrainJob", "apiVersion": "trainer.kubeflow.org/v1alpha1", "spec": {"trainer": {}}}, "true"
+    )
+    assert "secretKeyRef" in env_of(made["spec"]["trainer"])["MUSTER_API_KEY"]
+
+
 def test_what_a_launch_brings_is_text_for_kubernetes_too() -> None:
     # Kubernetes reads `$(NAME)` and `$$` in commands and environments: each must come out as it went in.
     texts = ["$(MUSTER_RUN_ID)", "$$", "$$(A)", "$HOME", "${run_id}", "{{x}}", "a$", "$(", "$$$(B)"]
@@ -182,6 +202,20 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], type[MusterError], str]] = [
     (job(), {"has_code": True}, BadInput, "not a folder or a repository"),
     (job(), {"training": Training(nodes=2)}, BadTraining, "says itself how many pods"),
     (job(), {"training": Training(procs_per_node=2)}, BadTraining, "says itself how many pods"),
+    (job(), {"training": Training(max_restarts=1)}, BadTraining, "says itself how its program is started"),
+    (job(), {"training": Training(launcher=Launcher.TORCHRUN)}, BadTraining, "how its program is started"),
+    (
+        job({"resources": {"limits": {"memory": "4Gi"}}}),
+        {"training": Training(shm="5Gi")},
+        BadTraining,
+        "shm=5Gi is more than the memory of each node, 4Gi",
+    ),
+    (
+        job({"volumeMounts": [{"name": "big", "mountPath": "/dev/shm"}]}),
+        {"training": Training(shm="1Gi")},
+        BadTraining,
+        "mounts its own /dev/shm",
+    ),
     ({"kind": "Dance", "apiVersion": "a/v1"}, {"command": ("a",), "image": None}, BadCommand, "no container"),
 ]
 
@@ -196,6 +230,8 @@ def test_a_launch_that_cannot_be_is_refused(
 
 def test_a_training_of_one_process_is_a_plain_run() -> None:
     assert manifest(job(), training=Training()) == manifest(job())
+    (volume,) = pod(manifest(job(), training=Training(shm="2Gi")))["volumes"]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "2Gi"}
 
 
 GPUS = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2, "cpu": "500m"}}}]}}
@@ -208,6 +244,8 @@ GPUS = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2, "
         ({"spec": {"template": GPUS}}, 1, 2),
         ({"spec": {"template": GPUS, "parallelism": 3}}, 3, 6),
         ({"spec": {"template": GPUS, "parallelism": 5, "completions": 2}}, 2, 4),
+        ({"spec": {"template": GPUS, "parallelism": 2, "completions": 10}}, 10, 4),
+        ({"spec": {"template": GPUS, "completions": 3}}, 3, 2),
         (
             {
                 "kind": "Job",
@@ -248,6 +286,21 @@ GPUS = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2, "
                 },
             },
             4,
+            8,
+        ),
+        (
+            {
+                "kind": "JobSet",
+                "spec": {
+                    "replicatedJobs": [
+                        {
+                            "replicas": 2,
+                            "template": {"spec": {"parallelism": 2, "completions": 3, "template": GPUS}},
+                        }
+                    ]
+                },
+            },
+            6,
             8,
         ),
         (

@@ -1,0 +1,267 @@
+"""Runs attempts as objects of a cluster; what must hold is said in `submit`, `attempt`, `watch`, `follow`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from muster.domain.errors import Conflict, MusterError
+from muster.domain.observation import AttemptKey, Fact, Noted, Observation, ReplicaSeen, ReplicaState
+from muster.domain.resources import UNBOUNDED, Resources
+from muster.engine.kubernetes.api import Api, Object
+from muster.engine.kubernetes.attempt import Attempt, Workload
+from muster.engine.kubernetes.connect import Connection
+from muster.engine.kubernetes.course import kind_of
+from muster.engine.kubernetes.happening import Happenings
+from muster.engine.kubernetes.logbook import Logbook
+from muster.engine.kubernetes.pod import Pod
+from muster.engine.kubernetes.removal import Removal, persist
+from muster.engine.kubernetes.submit import Parts, Submitter, translated
+from muster.engine.kubernetes.view import View
+from muster.engine.port import NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
+
+log = structlog.get_logger()
+KEEP = timedelta(seconds=60)  #: an ended run's objects stay that long, for people to look at
+LOOK_AGAIN = 1.0  #: seconds between looks at what only time decides
+_BAD_ENDS = (ReplicaState.FAILED, ReplicaState.LOST, ReplicaState.PREEMPTED)
+
+
+class KubernetesEngine:
+    """The `kubernetes` engine; see `muster.engine.port.Engine` for what each verb promises."""
+
+    kind = "kubernetes"
+    marks_logs = True
+
+    def __init__(
+        self,
+        connection: Connection,
+        root: Path,
+        *,
+        agent: str,
+        keep: timedelta = KEEP,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._connection = connection
+        self._keep = keep
+        self._clock = clock
+        self._api = Api(connection)
+        self._view = View(self._api, self)
+        self._submitter = Submitter(self._api, agent=agent)
+        self._removal = Removal(self._api, self._submitter, self._view)
+        self._logbook = Logbook(self._api, root.absolute())
+        self._happenings = Happenings(clock)
+        self._attempts: dict[AttemptKey, Attempt] = {}
+        self._seen: asyncio.Queue[Observation | None] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # what there is
+
+    async def inventory(self) -> Inventory:
+        where = self._connection
+        return Inventory(
+            host=urlsplit(where.server).netloc,
+            locality=f"kubernetes/{where.cluster}/{where.namespace}",
+            total=UNBOUNDED,
+        )
+
+    async def free(self) -> Resources:
+        return UNBOUNDED  # the cluster's own scheduler places
+
+    async def check(self, rendered: Rendered) -> None:
+        await self._submitter.check(rendered)
+
+    # from start to end
+
+    async def submit(self, rendered: Rendered, place: Place) -> None:
+        await self._view.ready()
+        key = rendered.key
+        await self._removal.make_room(key)
+        workload = Parts.of(rendered).workload
+        with translated(f"the kind {workload['kind']}"):
+            await self._view.include(await self._api.resource(workload["apiVersion"], workload["kind"]))
+        made = await self._submitter.create(rendered, epoch=place.epoch, secrets=place.env)
+        self._track(key, made, epoch=place.epoch)
+
+    def observe(self) -> AsyncIterator[Observation]:
+        return self._observations()
+
+    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+        await self._view.ready()
+        attempt = self._attempts.get(key)
+        for workload in self._view.workloads(key):
+            with translated(f"run {key.run_id}"):
+                taken = await self._submitter.take(workload, key, epoch=epoch)
+            if attempt is None:
+                self._logbook.go_on(key, logs)
+                self._track(key, taken, epoch=epoch)
+                return True
+        if attempt is None:
+            return False
+        attempt.epoch = epoch
+        for replica in attempt.told.values():
+            self._tell(key, ReplicaSeen(replica=replica))
+        return True
+
+    async def stop(self, key: AttemptKey) -> None:
+        attempt = self._attempts.get(key)
+        if attempt is not None and not attempt.over:
+            await self._end(attempt)
+
+    async def forget(self, key: AttemptKey) -> None:
+        attempt = self._attempts.pop(key, None)
+        if attempt is not None:
+            self._logbook.drop(attempt)
+
+    async def clean(self, key: AttemptKey) -> None:
+        attempt = self._attempts.get(key)
+        if attempt is not None and not attempt.over:
+            raise Conflict(f"Attempt {key.attempt} of run {key.run_id} still runs.", hint="Stop it first.")
+        await self.forget(key)
+        self._logbook.remove(key)
+        left = self._view.workloads(key)
+        if left:
+            self._spawn(self._removal.remove_after(self._keep.total_seconds(), left))
+
+    async def leftovers(self) -> list[AttemptKey]:
+        await self._view.ready()
+        return self._view.attempts()
+
+    async def discard(self, key: AttemptKey) -> None:
+        await self._view.ready()
+        await self.forget(key)
+        self._logbook.remove(key)
+        await self._removal.remove_whole(key)
+
+    async def close(self) -> None:
+        self._logbook.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._view.close()
+        await self._api.close()
+        self._seen.put_nowait(None)
+
+    # logs and use
+
+    def log_path(self, key: AttemptKey, rank: int) -> Path:
+        return self._logbook.path(key, rank)
+
+    def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
+        return self._logbook.mark(key, rank, offset)
+
+    def error_files(self, key: AttemptKey, rank: int) -> list[Path]:
+        return [self._logbook.error_path(key, rank)]
+
+    async def usage(self) -> list[Sample]:
+        return []
+
+    # what is seen (the audience of `View`)
+
+    def saw_workload(self, key: AttemptKey, workload: Workload, *, there: bool) -> None:
+        self._happenings.knows(workload.uid, key)
+        attempt = self._attempts.get(key)
+        if attempt is None or attempt.workload is None or attempt.workload.uid != workload.uid:
+            return
+        attempt.workload, attempt.gone = workload, not there
+        self._review(attempt)
+
+    def saw_pod(self, pod: Pod, *, there: bool) -> None:
+        self._happenings.knows(pod.uid, pod.key)
+        attempt = self._attempts.get(pod.key)
+        if attempt is not None:
+            attempt.see_pod(pod, there=there, now=self._clock())
+            self._review(attempt)
+
+    def saw_event(self, item: Object) -> None:
+        self._happenings.see(item)
+        self._tell_happenings()
+
+    # what follows from it
+
+    def _track(self, key: AttemptKey, workload: Workload, *, epoch: int) -> None:
+        kind = kind_of(workload.resource.api_version, workload.resource.kind)
+        attempt = self._attempts[key] = Attempt(
+            key=key,
+            epoch=epoch,
+            members=workload.members,
+            kind=kind,
+            workload=self._view.made(key, workload),
+        )
+        self._happenings.knows(workload.uid, key)
+        for pod in self._view.pods(key):
+            attempt.see_pod(pod, there=True, now=self._clock())
+        self._review(attempt)
+        self._tell_happenings()
+
+    def _review(self, attempt: Attempt) -> None:
+        """Tell what is new of an attempt, and do what follows from it."""
+        if self._attempts.get(attempt.key) is not attempt:
+            return
+        self._logbook.follow(attempt, on_end=lambda: self._review(attempt))
+        now = self._clock()
+        for hopeless in attempt.give_up(now):
+            log.warning("a pod does not come up", run=attempt.key.run_id, reason=hopeless)
+        for replica in attempt.news(self._logbook.progress(attempt), now=now):
+            if replica.state.ended:
+                self._logbook.keep_error(attempt, replica.rank)
+            self._tell(attempt.key, ReplicaSeen(replica=replica))
+        bad = next((one for one in attempt.told.values() if one.state in _BAD_ENDS), None)
+        if bad is not None and not (attempt.over or attempt.stopping or attempt.gone):
+            attempt.stopping, attempt.because = True, f"It was ended because rank {bad.rank} ended."
+            self._spawn(persist(lambda: self._end(attempt)))
+
+    async def _end(self, attempt: Attempt) -> None:
+        """Ask for the end of the whole attempt; it comes as observations."""
+        before, attempt.stopping = attempt.stopping, True  # first: its pods may end before we are answered
+        try:
+            if attempt.workload is not None and not attempt.gone:
+                with translated(f"the end of run {attempt.key.run_id}"):
+                    if not await self._submitter.remove(attempt.workload, epoch=attempt.epoch):
+                        attempt.gone = True
+        except MusterError:
+            attempt.stopping = before
+            raise
+        self._review(attempt)
+
+    def _tell_happenings(self) -> None:
+        for key, happening in self._happenings.take(self._attempts):
+            attempt = self._attempts[key]
+            if happening.refuses_pods and not attempt.pods:
+                attempt.refuse_pods(happening.message, final=not happening.is_quota, now=self._clock())
+                self._review(attempt)
+            level = "warning" if happening.is_warning else "info"
+            self._tell(key, Noted(message=happening.sentence, level=level))
+
+    async def _look_again(self) -> None:
+        """Some things only time decides."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            for attempt in list(self._attempts.values()):
+                if attempt.restless:
+                    self._review(attempt)
+
+    # plumbing
+
+    def _tell(self, key: AttemptKey, fact: Fact) -> None:
+        self._seen.put_nowait(Observation(key=key, at=self._clock(), fact=fact))
+
+    async def _observations(self) -> AsyncIterator[Observation]:
+        self._spawn(self._look_again())
+        while (seen := await self._seen.get()) is not None:
+            yield seen
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task of the engine failed", exc_info=task.exception())

@@ -1,0 +1,54 @@
+"""The members of a training: what a kind of workload is told about them, and what it makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from muster.domain.observation import AttemptKey
+from muster.domain.provenance import INJECTED
+from muster.engine.kubernetes.write import Writer
+
+EnvValue: TypeAlias = Mapping[str, Any]  #: `{value: …}` or `{valueFrom: …}`, as a container's `env` has it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gang:
+    """How many there are, and under which names."""
+
+    key: AttemptKey
+    name: str  #: of the workload
+    nodes: int
+    source: str = INJECTED  #: of that number
+
+    def helper_name(self, what: str) -> str:
+        """Of an object that goes with the workload; legal for all kinds, a Service's too."""
+        return f"muster-{self.key.run_id}-{self.key.attempt}-{what}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """How the members find each other."""
+
+    gang: Gang
+    env: Mapping[str, EnvValue]  #: at least NODE_RANK and MASTER_ADDR
+    companions: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of workload that Muster writes from a pod template."""
+
+    longest_name: Callable[[int], int]  #: of the workload, for so many nodes
+    #: puts `spec` in the place of the `template` of an object
+    write: Callable[[Writer, dict[str, Any], Gang], Meeting]
+
+
+def value(text: str) -> EnvValue:
+    return {"value": text}
+
+
+def field_of_pod(path: str) -> EnvValue:
+    """What only the cluster knows, by the downward API."""
+    return {"valueFrom": {"fieldRef": {"fieldPath": path}}}

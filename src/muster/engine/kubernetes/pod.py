@@ -1,0 +1,169 @@
+"""A pod as far as a run is concerned: what its status says, read once, and which member it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from muster.domain.observation import AttemptKey
+
+RUN_LABEL, ATTEMPT_LABEL = "muster.dev/run-id", "muster.dev/attempt"
+INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)  #: whose value is the member's rank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a container's life ended."""
+
+    exit_code: int
+    reason: str = ""  #: such as OOMKilled, Error, Completed, StartError
+    message: str = ""  #: its termination message, or the runtime's words
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    name: str
+    restarts: int = 0
+    waiting: str = ""  #: the reason it does not run yet, such as ImagePullBackOff
+    message: str = ""  #: the runtime's words about it
+    running_since: datetime | None = None
+    ended: Ended | None = None
+    before: Ended | None = None  #: how the life before this one ended
+
+    @property
+    def begun(self) -> bool:
+        """It has, or had, a log."""
+        return self.running_since is not None or (
+            self.ended is not None and self.ended.started_at is not None
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    uid: str
+    name: str
+    namespace: str
+    key: AttemptKey
+    created: datetime
+    index: int | None = None  #: its rank, where the cluster gives one
+    node: str = ""
+    phase: str = "Pending"
+    reason: str = ""  #: such as Evicted
+    message: str = ""
+    told_at: datetime | None = None  #: when it was told to end, if it was
+    deleted_at: datetime | None = None  #: when its grace is over then
+    unplaced: str = ""  #: the scheduler's words, while it has no node
+    disruption: str = ""  #: why the cluster took it away, such as PreemptionByScheduler
+    disruption_message: str = ""
+    containers: tuple[Container, ...] = ()
+    inits: tuple[Container, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+
+def key_of(item: Mapping[str, Any]) -> AttemptKey | None:
+    """Which attempt an object belongs to; None if it is not Muster's."""
+    labels = item["metadata"].get("labels") or {}
+    run_id, attempt = labels.get(RUN_LABEL), labels.get(ATTEMPT_LABEL, "")
+    if not run_id or not attempt.isdecimal():
+        return None
+    return AttemptKey(run_id=run_id, attempt=int(attempt))
+
+
+def read_pod(item: Mapping[str, Any]) -> Pod | None:
+    """From the API's object; None if it is not a member of a run."""
+    key = key_of(item)
+    if key is None:
+        return None
+    metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    placed = conditions.get("PodScheduled", {})
+    disrupted = conditions.get("DisruptionTarget", {})
+    is_disrupted = disrupted.get("status") == "True"
+    deleted_at = _maybe(metadata.get("deletionTimestamp"))
+    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    init_names = [one["name"] for one in spec.get("initContainers") or ()]
+    inits = _containers(status.get("initContainerStatuses"), init_names)
+    names = [one["name"] for one in spec.get("containers") or ()]
+    return Pod(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        key=key,
+        created=moment(metadata["creationTimestamp"]),
+        index=_index(metadata.get("labels") or {}),
+        node=spec.get("nodeName", ""),
+        phase=status.get("phase", "Pending"),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        told_at=deleted_at and deleted_at - grace,
+        deleted_at=deleted_at,
+        unplaced=_words(placed) if placed.get("status") == "False" else "",
+        disruption=disrupted.get("reason", "") if is_disrupted else "",
+        disruption_message=disrupted.get("message", "") if is_disrupted else "",
+        containers=_containers(status.get("containerStatuses"), names),
+        inits=inits,
+    )
+
+
+def _words(condition: Mapping[str, Any]) -> str:
+    return str(condition.get("message") or condition.get("reason") or "")
+
+
+def _index(labels: Mapping[str, str]) -> int | None:
+    for name in INDEX_LABELS:
+        if labels.get(name, "").isdecimal():
+            return int(labels[name])
+    return None
+
+
+def _containers(statuses: Any, names: Iterable[str]) -> tuple[Container, ...]:
+    """In the order of the spec, whether the kubelet has spoken of them or not."""
+    told = {one["name"]: one for one in statuses or ()}
+    return tuple(_container(name, told.get(name, {})) for name in names)
+
+
+def _container(name: str, status: Mapping[str, Any]) -> Container:
+    state = status.get("state") or {}
+    waiting, running = state.get("waiting") or {}, state.get("running")
+    return Container(
+        name=name,
+        restarts=status.get("restartCount", 0),
+        waiting=waiting.get("reason", ""),
+        message=waiting.get("message", ""),
+        running_since=_maybe(running.get("startedAt")) if running is not None else None,
+        ended=_ended(state.get("terminated")),
+        before=_ended((status.get("lastState") or {}).get("terminated")),
+    )
+
+
+def _ended(terminated: Mapping[str, Any] | None) -> Ended | None:
+    if not terminated:
+        return None
+    return Ended(
+        exit_code=terminated.get("exitCode", 0),
+        reason=terminated.get("reason", ""),
+        message=terminated.get("message", ""),
+        started_at=_since_epoch(terminated.get("startedAt")),
+        ended_at=_since_epoch(terminated.get("finishedAt")),
+    )
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _maybe(text: str | None) -> datetime | None:
+    return None if not text else moment(text)
+
+
+def _since_epoch(text: str | None) -> datetime | None:
+    """The runtime says 1970 where it means never."""
+    found = _maybe(text)
+    return None if found is None or found.year <= 1970 else found

@@ -1,0 +1,49 @@
+"""Which member of the run a pod is.
+
+Where the cluster numbers its pods, that number is the rank. Where it does not, ranks go by the order in
+which pods were made: equal for every agent that looks, because later pods only come after earlier ones.
+A pod that stands in for a failed one takes its rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from muster.engine.kubernetes.pod import Pod
+
+
+def by_rank(pods: Iterable[Pod], *, members: int) -> dict[int, list[Pod]]:
+    """Each rank's pods, the newest last. Ranks without an index wait until all members are there."""
+    ordered = sorted(pods, key=lambda pod: (pod.created, pod.name))
+    found: dict[int, list[Pod]] = {}
+    unnumbered = []
+    for pod in ordered:
+        if pod.index is None:
+            unnumbered.append(pod)
+        elif pod.index < members:
+            found.setdefault(pod.index, []).append(pod)
+    if unnumbered and (members == 1 or len(unnumbered) >= members or _is_trickle(unnumbered)):
+        _deal(unnumbered, found, members)
+    return found
+
+
+def _is_trickle(pods: Sequence[Pod]) -> bool:
+    """Some have ended already: they come one after the other, not all at once."""
+    return any(pod.over for pod in pods)
+
+
+def _deal(pods: Sequence[Pod], found: dict[int, list[Pod]], members: int) -> None:
+    for pod in pods:
+        rank = _open_rank(found, members)
+        if rank is None:
+            return
+        found.setdefault(rank, []).append(pod)
+
+
+def _open_rank(found: dict[int, list[Pod]], members: int) -> int | None:
+    """The first that nobody has, else the first whose pod failed."""
+    taken: Collection[int] = found
+    free = next((rank for rank in range(members) if rank not in taken), None)
+    if free is not None:
+        return free
+    return next((rank for rank in sorted(found) if found[rank][-1].phase == "Failed"), None)

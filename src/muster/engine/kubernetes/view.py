@@ -1,0 +1,152 @@
+"""What of Muster's is in the cluster: workloads and pods of all attempts, kept current by watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from muster.domain.errors import CannotPlace
+from muster.domain.observation import AttemptKey
+from muster.engine.kubernetes.api import EVENTS, JOBS, PODS, Api, Object, Resource
+from muster.engine.kubernetes.attempt import Workload
+from muster.engine.kubernetes.pod import RUN_LABEL, Pod, key_of, read_pod
+from muster.engine.kubernetes.submit import read_workload
+from muster.engine.kubernetes.watch import Listener, Watch
+
+OURS = {"labelSelector": RUN_LABEL}
+SYNC_WAIT = 20.0  #: seconds for the first look at the cluster
+GONE_WAIT = 60.0  #: seconds for what was deleted to be gone
+
+
+class Audience(Protocol):
+    """Who is told what changes."""
+
+    def saw_workload(self, key: AttemptKey, workload: Workload, *, there: bool) -> None: ...
+
+    def saw_pod(self, pod: Pod, *, there: bool) -> None: ...
+
+    def saw_event(self, item: Object) -> None: ...
+
+
+class View:
+    def __init__(self, api: Api, audience: Audience) -> None:
+        self._api = api
+        self._audience = audience
+        self._watches: dict[tuple[Resource, str], Watch] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._workloads: dict[AttemptKey, dict[str, Workload]] = {}  #: key → uid → as last seen
+        self._pods: dict[AttemptKey, dict[str, Pod]] = {}
+        self._changed = asyncio.Event()
+
+    async def ready(self) -> None:
+        """Until all there is has been seen once. What may not be read is named, instead of waited for."""
+        if not self._watches:
+            for namespace in self._api.connection.namespaces:
+                self._watch(PODS, namespace, self._pod)
+                self._watch(EVENTS, namespace, self._event, selector={})
+            self._watch_workloads(JOBS)
+        waiting = [watch for (what, _), watch in self._watches.items() if what != EVENTS]
+        try:
+            async with asyncio.timeout(SYNC_WAIT):
+                for watch in waiting:
+                    await watch.synced.wait()
+        except TimeoutError:
+            refused = [watch.refused.message for watch in waiting if watch.refused]
+            server = self._api.connection.server
+            why = refused[0] if refused else f"the cluster at {server} does not answer"
+            raise CannotPlace(f"What runs in the cluster cannot be seen: {why}.") from None
+
+    async def include(self, resource: Resource) -> None:
+        """Look at workloads of this kind too."""
+        self._watch_workloads(resource)
+        await self.ready()
+
+    def attempts(self) -> list[AttemptKey]:
+        """Attempts of which there is something."""
+        return [*dict.fromkeys([*self._workloads, *self._pods])]
+
+    def workloads(self, key: AttemptKey) -> list[Workload]:
+        return list(self._workloads.get(key, {}).values())
+
+    def pods(self, key: AttemptKey) -> list[Pod]:
+        return list(self._pods.get(key, {}).values())
+
+    def made(self, key: AttemptKey, workload: Workload) -> Workload:
+        """It was just created, or changed by us; returns the newest that is known of it."""
+        return self._workloads.setdefault(key, {}).setdefault(workload.uid, workload)
+
+    def missed(self, key: AttemptKey, uid: str) -> None:
+        """It turned out to be gone: its watch will say so, or has said it before it was known."""
+        _remove(self._workloads, key, uid)
+        _remove(self._pods, key, uid)
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        """Until that holds, but not for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GONE_WAIT):
+                while not done():
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _watch_workloads(self, resource: Resource) -> None:
+        def saw(item: Object, there: bool) -> None:
+            self._workload(resource, item, there)
+
+        for namespace in self._api.connection.namespaces:
+            if (resource, namespace) not in self._watches:
+                self._watch(resource, namespace, saw)
+
+    def _watch(
+        self, resource: Resource, namespace: str, saw: Listener, *, selector: dict[str, str] = OURS
+    ) -> None:
+        watch = Watch(self._api, resource, namespace, saw, selector=selector)
+        self._watches[resource, namespace] = watch
+        self._tasks.append(asyncio.create_task(watch.run()))
+
+    def _workload(self, resource: Resource, item: Object, there: bool) -> None:
+        key, uid = key_of(item), item["metadata"]["uid"]
+        if key is None or item["metadata"].get("ownerReferences"):  # a helper, or another's child
+            return
+        known = self._workloads.get(key, {}).get(uid)
+        workload = known if item.get("unseen") else read_workload(resource, item)
+        if there and workload is not None:
+            self._workloads.setdefault(key, {})[uid] = workload
+        else:
+            _remove(self._workloads, key, uid)
+        self._changed.set()
+        if workload is not None:
+            self._audience.saw_workload(key, workload, there=there)
+
+    def _pod(self, item: Object, there: bool) -> None:
+        key, uid = key_of(item), item["metadata"]["uid"]
+        if key is None:
+            return
+        pod = self._pods.get(key, {}).get(uid) if item.get("unseen") else read_pod(item)
+        if there and pod is not None:
+            self._pods.setdefault(key, {})[uid] = pod
+        else:
+            _remove(self._pods, key, uid)
+        self._changed.set()
+        if pod is not None:
+            self._audience.saw_pod(pod, there=there)
+
+    def _event(self, item: Object, there: bool) -> None:
+        if there:
+            self._audience.saw_event(item)
+
+
+def _remove(
+    where: dict[AttemptKey, dict[str, Pod]] | dict[AttemptKey, dict[str, Workload]], key: AttemptKey, uid: str
+) -> None:
+    found = where.get(key)
+    if found is not None:
+        found.pop(uid, None)
+        if not found:
+            where.pop(key)

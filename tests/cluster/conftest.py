@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from cluster.cluster import Cluster
+from cluster.errors import CannotBeHad
+
+_HERE = Path(__file__).parent
+_numbers = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """One for all tests. Each works in a namespace of its own, and leaves the parts running that it stops."""
+    try:
+        cluster = Cluster.up()
+    except CannotBeHad as reason:
+        pytest.skip(f"no cluster: {reason}")
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A fresh one. Its end is not waited for: what is in it goes while other tests run."""
+    name = f"test-{next(_numbers)}"
+    cluster.api.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
+    yield name
+    cluster.api.delete(f"/api/v1/namespaces/{name}").raise_for_status()

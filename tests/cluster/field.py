@@ -1,0 +1,70 @@
+"""Muster in the field: `muster up`, and an agent of its own for a cluster."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from cluster.cluster import Cluster
+from installation import MUSTER, Installation, until
+from muster.client.sdk import Run
+from muster.wire.queues import QueueRequest
+
+
+class Field:
+    """Queues of this installation run in one namespace of the cluster."""
+
+    def __init__(self, folder: Path, cluster: Cluster, namespace: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+        self.muster = Installation(folder)
+        self.muster.start()
+        self._folder = folder
+        self._agent: subprocess.Popen[bytes] | None = None
+        self.log = folder / "agent.log"
+
+    def queue(self, name: str, config: Any, **given: Any) -> None:
+        request = QueueRequest(name=name, resource="kubernetes", config=config, **given)
+        self.muster.client().create_queue(request)
+
+    def start_agent(self, *queues: str, name: str = "in-cluster") -> None:
+        """Returns once it serves them."""
+        settings = {
+            "engine": "kubernetes",
+            "queues": list(queues),
+            "name": name,
+            "data_dir": str(self._folder / name),
+            "kubernetes": {"kubeconfig": str(self.cluster.kubeconfig), "namespace": self.namespace},
+        }
+        config = self._folder / f"{name}.yaml"
+        config.write_text(json.dumps(settings))
+        mark = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._agent = subprocess.Popen(
+                [*MUSTER, "agent", "--config", str(config)],
+                env={**self.muster.env, "MUSTER_API_KEY": self.muster.key},
+                stdout=log,
+                stderr=log,
+            )
+        until(lambda: "serves" in self.log.read_text()[mark:], what=f"an agent; see {self.log}")
+
+    def kill_agent(self, how: signal.Signals = signal.SIGKILL) -> None:
+        if self._agent is not None:
+            self._agent.send_signal(how)
+            self._agent.wait(30)
+            self._agent = None
+
+    def launch(self, queue: str, command: list[str], **options: Any) -> Run:
+        return self.muster.launch(command, queue=queue, **options)
+
+    def left(self, run: Run) -> list[str]:
+        """What of a run is in the cluster."""
+        kinds = "jobs,pods,secrets,services,configmaps"
+        words = ("get", kinds, f"--namespace={self.namespace}", f"--selector=muster.dev/run-id={run.id}")
+        return self.cluster.kubectl(*words, "--output=name").split()
+
+    def close(self) -> None:
+        self.kill_agent(signal.SIGTERM)
+        self.muster.destroy()

@@ -1,0 +1,18 @@
+// CoreDNS with only what a cluster of the tests needs: the whole one takes several times as long to build.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+	_ "github.com/coredns/coredns/plugin/template"
+)
+
+func main() {
+	dnsserver.Directives = []string{"bind", "ready", "errors", "kubernetes", "template"}
+	coremain.Run()
+}
