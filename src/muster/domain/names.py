@@ -10,7 +10,9 @@ from muster.domain.errors import BadName
 
 _LETTERS = string.ascii_lowercase
 _ALNUM = string.ascii_lowercase + string.digits
+ID_LENGTH = 10
 _ID = re.compile(r"[a-z][a-z0-9]{9}")
+_ID_START = re.compile(r"[a-z][a-z0-9]{0,9}")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _RULE = "Use 1 … 64 letters, digits, '.', '_' and '-', with a letter or digit at both ends."
 
@@ -30,6 +32,10 @@ def new_id(random: RandomBytes) -> str:
 
 def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
+
+
+def may_start_id(text: str) -> bool:
+    return _ID_START.fullmatch(text) is not None
 
 
 def checked_name(text: str, *, what: str) -> str:

@@ -24,7 +24,6 @@ from sqlalchemy import (
     func,
     literal_column,
     null,
-    or_,
     select,
     tuple_,
     type_coerce,
@@ -35,6 +34,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from muster.domain.names import ID_LENGTH, may_start_id
 from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
@@ -250,18 +250,19 @@ class Filter:
     job_version: int | None = None
     states: tuple[RunState, ...] = ()
     text: str | None = None  #: in the name, or the start of the id
+    id_start: str | None = None
     group: str | None = None  #: a few thousand runs at most, side by side in an index: the rest is sifted
 
     @property
     def sparse(self) -> bool:
         """May leave few runs of many, and has an index within an entity to find them."""
-        return not self.group and bool(self.project or self.author or self.states)
+        return not self.group and bool(self.project or self.author or self.states or self.text)
 
     @property
     def mixed(self) -> bool:
         """No index of its own leads to these runs: they are sifted in the one that has everything."""
         others = sum(map(bool, (self.project, self.author, self.states, self.queue_id)))
-        return bool(self.text or self.group) or others > (0 if self.job_id else 1)
+        return bool(self.text or self.id_start or self.group) or others > (0 if self.job_id else 1)
 
 
 def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
@@ -277,15 +278,17 @@ def page_statement(narrow: Filter, *, before: int | None, limit: int) -> Select[
     """For several entities or states, the newest of each are looked up and merged: asked for all of
     them at once, the database would read and sort everything they have. Whole rows are read last, and
     only those of the page."""
-    if narrow.group is not None:
-        return _newest(_narrowed(_select_run, narrow), before, limit)
     branches = [
         replace(narrow, entities=one, states=state)
         for one in _each(narrow.entities, otherwise=None)
         for state in _each(narrow.states, otherwise=())
     ]
-    if len(branches) > _MAX_BRANCHES or (len(branches) == 1 and not narrow.mixed):
+    if narrow.group is not None or len(branches) > _MAX_BRANCHES:
+        branches = [narrow]
+    if len(branches) == 1 and not narrow.mixed:
         return _newest(_narrowed(_select_run, narrow), before, limit)
+    if narrow.text and may_start_id(narrow.text.lower()):  # names are sifted; ids have an index
+        branches.append(replace(narrow, text=None, id_start=narrow.text.lower()))
     parts = [_newest(_narrowed(select(runs.c.seq), branch), before, limit).subquery() for branch in branches]
     seqs = union_all(*(select(part.c.seq) for part in parts))
     return _newest(_select_run.where(runs.c.seq.in_(seqs)), before, limit)
@@ -306,8 +309,10 @@ def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
     if narrow.group is not None:
         query = query.where(runs.c.group_id == narrow.group)
     if narrow.entities is not None:
-        # A job or a group has few runs beside its entity's: its own index leads to them, whatever is asked.
-        entity = sifted(runs.c.entity) if narrow.job_id or narrow.group else runs.c.entity
+        # A job, a group or the start of an id has few runs beside its entity's: its own index leads to
+        # them, whatever is asked.
+        few = narrow.job_id or narrow.group or narrow.id_start
+        entity = sifted(runs.c.entity) if few else runs.c.entity
         one = len(narrow.entities) == 1
         query = query.where(entity == narrow.entities[0] if one else entity.in_(narrow.entities))
     of = sifted if narrow.mixed else _indexed
@@ -325,12 +330,9 @@ def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
         query = query.where(of(runs.c.state).in_([state.value for state in narrow.states]))
     if narrow.text:
         pattern = narrow.text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-        query = query.where(
-            or_(
-                contains(sifted(runs.c.name), f"%{pattern}%"),
-                contains(sifted(runs.c.id), f"{pattern}%"),
-            )
-        )
+        query = query.where(contains(sifted(runs.c.name), f"%{pattern}%"))
+    if narrow.id_start:  # nothing in an id comes after z, in any collation
+        query = query.where(runs.c.id.between(narrow.id_start, narrow.id_start + "z" * ID_LENGTH))
     return query
 
 

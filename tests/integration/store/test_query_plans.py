@@ -141,6 +141,8 @@ INDEXED: dict[str, tuple[Asking, str]] = {
         "ix_runs_group",
     ),
     "runs by a text": (page(entities=MINE, text="nobody is called so"), "COVERING INDEX ix_runs_lists"),
+    "everybody's runs by a text": (page(text="nobody is called so"), "COVERING INDEX ix_runs_lists"),
+    "runs by the start of an id": (page(entities=MINE, id_start="d10000000"), "runs_1 (id>? AND id<?)"),
     "everybody's runs of a project": (page(project="done"), "ix_runs_project"),
     "leases that ran out": (
         lambda tx, crowd: runs.expired(tx.conn, before=crowd.world.now, limit=500),
@@ -178,7 +180,7 @@ INDEXED: dict[str, tuple[Asking, str]] = {
 }
 
 
-SORTED = {"what an agent has"}  #: few, and locked in one order
+SORTED = {"what an agent has", "runs by the start of an id"}  #: few
 
 
 @pytest.mark.parametrize("what", sorted(INDEXED))
@@ -263,7 +265,7 @@ def test_a_claim_takes_as_long_with_many_waiting_as_with_few(crowd: Crowd) -> No
 
 def test_the_first_page_of_any_list_comes_at_once(crowd: Crowd) -> None:
     """Loosely bounded: a laptop under load must pass, a scan of all runs must not."""
-    sifting = {"runs of a project, an author and a state", "runs by a text"}
+    sifting = {"runs of a project, an author and a state", "runs by a text", "everybody's runs by a text"}
     for what, (asking, _) in INDEXED.items():
         if what.startswith(("runs", "everybody")):
             took = median_ms(lambda asking=asking: crowd.world.do(lambda tx: asking(tx, crowd)), times=5)  # type: ignore[misc]
