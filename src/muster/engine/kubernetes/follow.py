@@ -25,8 +25,14 @@ from muster.engine.kubernetes.attempt import LogProgress
 from muster.engine.kubernetes.pod import Container, Pod
 
 log = structlog.get_logger()
-AGAIN = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  #: seconds between tries
-SELDOM = (*AGAIN, 10.0, 20.0, 40.0, 60.0)  #: the same, where the cluster says that it cannot be read
+AGAIN: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  #: seconds between tries
+SELDOM: tuple[float, ...] = (
+    *AGAIN,
+    10.0,
+    20.0,
+    40.0,
+    60.0,
+)  #: the same, where the cluster says that it cannot be read
 FLUSH = 64 * 1024  #: bytes of one line that are written before its end is seen
 STATUS_WAIT = 5.0  #: seconds from the end of an output until the pod's status must tell of it
 _STAMP = 40  #: characters a time has at most
