@@ -32,7 +32,7 @@ SELDOM: tuple[float, ...] = (
     20.0,
     40.0,
     60.0,
-)  #: the same, where the cluster says that it cannot be read
+)  #: where the cluster says that it cannot be read
 FLUSH = 64 * 1024  #: bytes of one line that are written before its end is seen
 STATUS_WAIT = 5.0  #: seconds from the end of an output until the pod's status must tell of it
 _STAMP = 40  #: characters a time has at most
