@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from muster.domain.path import Location, at, with_value
@@ -93,6 +94,7 @@ def _template_sources(tree: Tree, queue: str) -> Sources:
     return queue
 
 
+@lru_cache(maxsize=4096)  # a preview is made again with every keystroke
 def _text_source(text: str, queue: str) -> str:
     variables, macros, own = sources_in(text)
     words = [f"variable {name}" for name in variables] + [f"macro {name}" for name in macros]

@@ -47,50 +47,60 @@ class Tracer(Writer):
     """
 
     def __init__(self, filled: Any, sources: Sources) -> None:
-        self._notes: dict[tuple[int, str | int], str] = {}
-        self._noted: dict[int, Any] = {}
+        self._notes: dict[int, dict[str | int, str]] = {}
+        self._noted: list[Any] = []
         if not isinstance(sources, str):
             self._learn(filled, sources)
 
     def put(self, node: dict[str, Any], key: str, value: Any, source: str = INJECTED) -> None:
         super().put(node, key, value, source)
-        if source is not INJECTED or (id(node), key) in self._notes:
+        if source is not INJECTED or key in self._notes.get(id(node), ()):
             self._mark(node, key, value, source)
 
     def prepend(self, node: dict[str, Any], key: str, values: Sequence[tuple[dict[str, Any], str]]) -> None:
         super().prepend(node, key, values)
         for value, source in values:
-            for name in value:
-                self._note(value, name, source)
+            self._of(value).update(dict.fromkeys(value, source))
 
     def credit(self, words: list[Any], place: int, source: str) -> None:
-        self._note(words, place, source)
+        self._of(words)[place] = source
 
     def sources(self, node: Any) -> Sources:
         """The sources of what became of it."""
+        notes = self._notes.get(id(node), {})
         if isinstance(node, dict):
-            return {key: self._source(node, key, value) for key, value in node.items()}
-        return [self._source(node, place, value) for place, value in enumerate(node)]
-
-    def _source(self, node: Any, key: str | int, value: Any) -> Sources:
-        if isinstance(value, dict | list) and value:
-            return self.sources(value)
-        return self._notes.get((id(node), key), INJECTED)
+            return {
+                key: self.sources(value)
+                if value and isinstance(value, dict | list)
+                else notes.get(key, INJECTED)
+                for key, value in node.items()
+            }
+        return [
+            self.sources(value) if value and isinstance(value, dict | list) else notes.get(place, INJECTED)
+            for place, value in enumerate(node)
+        ]
 
     def _learn(self, node: Any, sources: Sources) -> None:
-        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            source = sources[key]
-            if isinstance(source, str):
+        notes = self._of(node)
+        for key, source in sources.items() if isinstance(sources, dict) else enumerate(sources):
+            value = node[key]
+            if not isinstance(source, str):
+                self._learn(value, source)
+            elif value and isinstance(value, dict | list):
                 self._mark(node, key, value, source)
             else:
-                self._learn(value, source)
+                notes[key] = source
 
     def _mark(self, node: Any, key: str | int, value: Any, source: str) -> None:
-        self._note(node, key, source)
+        self._of(node)[key] = source
         if isinstance(value, dict | list):
             for inner, item in value.items() if isinstance(value, dict) else enumerate(value):
                 self._mark(value, inner, item, source)
 
-    def _note(self, node: Any, key: str | int, source: str) -> None:
-        self._notes[id(node), key] = source
-        self._noted[id(node)] = node
+    def _of(self, node: Any) -> dict[str | int, str]:
+        """What is noted of the leaves of a node."""
+        notes = self._notes.get(id(node))
+        if notes is None:
+            notes = self._notes[id(node)] = {}
+            self._noted.append(node)
+        return notes
