@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,102 +25,111 @@ _MODULES = Path(__file__).with_name("go")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Module:
+class Group:
+    """Programs that go together: all of them come from one place, so that versions are not mixed."""
+
     name: str
-    programs: tuple[str, ...]
-    package: str  #: what `go build` is given; "tool" stands for all that go.mod lists as such
+    module: str  #: the folder with its go.mod
+    packages: Mapping[str, str]  #: of each program
+    on_path: bool = True  #: whether those on PATH will do
 
     @property
     def folder(self) -> Path:
-        return _MODULES / self.name
+        return _MODULES / self.module
 
     @property
     def cache(self) -> Path:
         """Another version, another folder."""
-        content = b"".join(path.read_bytes() for path in sorted(self.folder.iterdir()))
+        files = [self.folder.joinpath(name) for name in ("go.mod", "go.sum", "main.go")]
+        content = b"".join(path.read_bytes() for path in files if path.exists())
         key = hashlib.sha256(content + os.uname().machine.encode()).hexdigest()[:16]
         return _cache() / f"{self.name}-{key}"
 
 
-MODULES = (
-    Module(
+GROUPS = (
+    Group(
         name="kubernetes",
-        programs=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"),
-        package="tool",
+        module="kubernetes",
+        packages={
+            program: f"k8s.io/kubernetes/cmd/{program}"
+            for program in (
+                "kube-apiserver",
+                "kube-controller-manager",
+                "kube-scheduler",
+                "kubelet",
+                "kubectl",
+            )
+        },
     ),
-    Module(name="coredns", programs=("coredns",), package="."),
-    Module(name="kwok", programs=("kwok",), package="tool"),
+    # Debian 12 has one that is too old to serve watches that begin with a list, which clients ask for by now.
+    Group(name="etcd", module="kubernetes", packages={"etcd": "go.etcd.io/etcd/server/v3"}, on_path=False),
+    Group(name="coredns", module="coredns", packages={"coredns": "."}),
+    Group(name="kwok", module="kwok", packages={"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
 )
 
 
 def find() -> dict[str, Path]:
-    """Where each program is. Those of one module come from one place: versions are not mixed."""
-    found = {module.name: _find(module) for module in MODULES}
+    """Where each program is."""
+    found = {group.name: _find(group) for group in GROUPS}
     if missing := [name for name, programs in found.items() if not programs]:
-        raise CannotBeHad(
-            f"the programs of {', '.join(missing)} are not built yet; make test-cluster does it"
-        )
+        raise CannotBeHad(f"not built yet: {', '.join(missing)}; make test-cluster builds them")
     return {name: path for programs in found.values() for name, path in programs.items()}
 
 
 def build() -> None:
     """Build what cannot be found: ten minutes or more, once. Two who want it at once build it once."""
-    if all(_find(module) for module in MODULES):
+    if all(_find(group) for group in GROUPS):
         return
     if shutil.which("go") is None:
         raise CannotBeHad("Go is not installed, and the programs of Kubernetes are not on PATH")
     _cache().mkdir(parents=True, exist_ok=True)
     with (_cache() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for module in MODULES:
-            if not _find(module):
-                _build(module)
+        for group in GROUPS:
+            if not _find(group):
+                _build(group)
 
 
-def _find(module: Module) -> dict[str, Path]:
-    places = [Path(given) for given in [os.environ.get("MUSTER_KUBE_BIN")] if given] + [module.cache]
-    on_path = {name: shutil.which(name) for name in module.programs}
-    candidates = [{name: place / name for name in module.programs} for place in places]
-    if all(on_path.values()):
-        candidates.insert(-1, {name: Path(path) for name, path in on_path.items() if path})
-    return next((found for found in candidates if all(path.exists() for path in found.values())), {})
+def _find(group: Group) -> dict[str, Path]:
+    places = [group.cache]
+    if group.on_path:
+        places.insert(0, Path(shutil.which(next(iter(group.packages))) or "nowhere").parent)
+    if given := os.environ.get("MUSTER_KUBE_BIN"):
+        places.insert(0, Path(given))
+    candidates = ({program: place / program for program in group.packages} for place in places)
+    return next((found for found in candidates if all(map(Path.exists, found.values()))), {})
 
 
-def _build(module: Module) -> None:
-    _say(f"Building {', '.join(module.programs)} into {module.cache} …")
+def _build(group: Group) -> None:
     started = time.monotonic()
-    environment = os.environ | {
-        "CGO_ENABLED": "0",
-        "GOWORK": "off",
-        "GOFLAGS": "-mod=readonly -buildvcs=false",
-    }
-    if _go(["mod", "download"], module, environment).returncode:
-        raise CannotBeHad(f"Go cannot fetch the modules of {module.folder}: is its module proxy reachable?")
+    _say(f"Building {', '.join(group.packages)}: this is done once")
+    if _go(group, "mod", "download"):
+        raise CannotBeHad(f"Go cannot fetch the modules of {group.folder}; is its proxy reachable?")
     with tempfile.TemporaryDirectory(dir=_cache()) as scratch:
         target = Path(scratch) / "bin"
-        target.mkdir()
-        flags = f"-s -w {_version_flags(module)}"
-        done = _go(
-            ["build", "-trimpath", "-ldflags", flags, "-o", f"{target}/", module.package], module, environment
-        )
-        if done.returncode:
-            raise ClusterError(f"go build in {module.folder} ended with {done.returncode}")
-        target.rename(module.cache)
-    _say(f"Built {', '.join(module.programs)} in {time.monotonic() - started:.0f} s")
+        for program, package in group.packages.items():
+            if _go(
+                group, "build", "-trimpath", f"-ldflags={_flags(group)}", f"-o={target / program}", package
+            ):
+                raise ClusterError(f"{program} cannot be built: go build {package} failed in {group.folder}")
+        target.rename(group.cache)
+    _say(f"Built {', '.join(group.packages)} in {time.monotonic() - started:.0f} s")
 
 
-def _go(words: list[str], module: Module, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(["go", *words], cwd=module.folder, env=environment)
+def _go(group: Group, *words: str) -> int:
+    settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    return subprocess.run(["go", *words], cwd=group.folder, env=os.environ | settings).returncode
 
 
-def _version_flags(module: Module) -> str:
+def _flags(group: Group) -> str:
     """A program of Kubernetes knows its version from the linker."""
-    match = re.search(r"k8s\.io/kubernetes v(\d+)\.(\d+)\.\S+", (module.folder / "go.mod").read_text())
-    if match is None:
-        return ""
-    version = match[0].split()[1]
-    values = {"gitVersion": version, "gitMajor": match[1], "gitMinor": match[2]}
-    return " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
+    flags = "-s -w"
+    if match := re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", (group.folder / "go.mod").read_text()):
+        values = {"gitVersion": match[1], "gitMajor": match[2], "gitMinor": match[3]}
+        flags += "".join(
+            f" -X k8s.io/component-base/version.{name}={value}" for name, value in values.items()
+        )
+    return flags
 
 
 def _cache() -> Path:

@@ -34,12 +34,13 @@ _GPU = "nvidia.com/gpu"
 
 class Cluster:
     def __init__(self, room: Room, network: Network) -> None:
-        self._room = room
+        self.room = room
         self._network = network
         self._programs = binaries.find()
         self._pki = room.folder / "pki"
         self._numbers = count(1)
         self._simulates = False
+        self._others: list[str] = []  #: nodes that stand in while the real one is lost
         self.folder = room.folder
         self.logs = room.logs
         self.kubeconfig = room.folder / "kubeconfig"  #: of somebody who may do everything
@@ -64,7 +65,7 @@ class Cluster:
     def down(self) -> None:
         """Remove it, and every trace of it."""
         self.api.close()
-        self._room.close()
+        self.room.close()
 
     def __enter__(self) -> Self:
         return self
@@ -156,24 +157,28 @@ class Cluster:
         self.start_apiserver()
 
     def stop_apiserver(self) -> None:
-        self._room.stop("kube-apiserver")
+        self.room.stop("kube-apiserver")
 
     def start_apiserver(self) -> None:
         self._run(
             "kube-apiserver", parts.apiserver(self._programs["kube-apiserver"], self.folder, self._network)
         )
-        self._room.wait_for("kube-apiserver", self._api_is_ready)
+        self.room.wait_for("kube-apiserver", self._api_is_ready)
 
     def stop_kubelet(self) -> None:
         """As if the node were lost: nobody hears of it any more, though its containers run on."""
-        self._room.stop("kubelet")
+        # A cluster that hears of no node at all takes itself for cut off, and evicts nothing.
+        self._others = self.add_nodes(1)
+        self.room.stop("kubelet")
 
     def start_kubelet(self) -> None:
         self._run("kubelet", parts.kubelet(self._programs["kubelet"], self.folder, self._network))
-        self._room.wait_for("kubelet", self._node_is_ready)
+        self.room.wait_for("kubelet", self._node_is_ready)
         # A kubelet that begins sets to nothing what no device plugin offers; later it keeps what is there.
         gpus = {_GPU: str(GPUS)}
         self._patch_node({"capacity": gpus, "allocatable": gpus})
+        self.remove_nodes(self._others)
+        self._others = []
 
     def add_nodes(
         self,
@@ -192,7 +197,7 @@ class Cluster:
         for name in names:
             node = simulated(name, gpus=gpus, cpu=cpu, memory=memory, labels=dict(labels or {}))
             self.api.post("/api/v1/nodes", json=node).raise_for_status()
-        self._room.wait_for("kwok", lambda: self._are_ready(names))
+        self.room.wait_for("kwok", lambda: self._are_ready(names))
         return names
 
     def remove_nodes(self, names: Sequence[str]) -> None:
@@ -204,7 +209,7 @@ class Cluster:
     def _start(self) -> None:
         self._mount()
         self._configure()
-        self._run("etcd", parts.etcd())
+        self._run("etcd", parts.etcd(self._programs["etcd"]))
         self._run("containerd", parts.containerd(self.folder))
         self.start_apiserver()
         self._run("controllers", parts.controllers(self._programs["kube-controller-manager"], self.folder))
@@ -212,18 +217,18 @@ class Cluster:
         self._run("coredns", parts.dns(self._programs["coredns"], self.folder))
         self._import_images()
         self.start_kubelet()
-        self._room.wait_for("coredns", self._answers("http://127.0.0.1:8181/ready"))
-        self._room.wait_for("scheduler", self._answers("https://127.0.0.1:10259/readyz"))
-        self._room.wait_for("controllers", self._has_default_account)
+        self.room.wait_for("coredns", self._answers("http://127.0.0.1:8181/ready"))
+        self.room.wait_for("scheduler", self._answers("https://127.0.0.1:10259/readyz"))
+        self.room.wait_for("controllers", self._has_default_account)
 
     def _run(self, name: str, command: list[str]) -> None:
-        self._room.start(name, *command)
+        self.room.start(name, *command)
 
     def _mount(self) -> None:
         """Where its parts write at fixed places, they find a folder of the room."""
         (self.folder / "lib").mkdir()
         (self.folder / "log").mkdir()
-        self._room.run(
+        self.room.run(
             *("sh", "-ec"),
             f"""
             mount -t tmpfs -o mode=755 tmpfs /run
@@ -262,7 +267,7 @@ class Cluster:
             "kubelet.json": files.kubelet(
                 authority.certificate,
                 kubelet,
-                control_group=self._room.control_group,
+                control_group=self.room.control_group,
                 resolver=self.folder / "resolv.conf",
             ),
         }
@@ -272,8 +277,8 @@ class Cluster:
     def _import_images(self) -> None:
         archive = self.folder / "images.tar"
         images.write_images(archive)
-        self._room.wait_for("containerd", self._works("ctr", "version"))
-        self._room.run("ctr", "--namespace=k8s.io", "images", "import", str(archive))
+        self.room.wait_for("containerd", self._works("ctr", "version"))
+        self.room.run("ctr", "--namespace=k8s.io", "images", "import", str(archive))
         archive.unlink()
 
     def _patch_node(self, status: dict[str, Any]) -> None:
@@ -308,7 +313,7 @@ class Cluster:
     def _works(self, *command: str) -> Callable[[], bool]:
         def look() -> bool:
             try:
-                self._room.run(*command)
+                self.room.run(*command)
             except ClusterError:
                 return False
             return True

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import binaries, packages
 from cluster.cluster import Cluster
 from cluster.errors import CannotBeHad
 
@@ -20,13 +21,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """One for all tests. Each works in a namespace of its own, and leaves the parts running that it stops."""
+def machine() -> None:
+    """Has all that a cluster needs. Where it has not, this one place skips every test, in one line."""
     try:
-        cluster = Cluster.up()
+        packages.require()
+        binaries.find()
     except CannotBeHad as reason:
-        pytest.skip(f"no cluster: {reason}")
-    with cluster:
+        pytest.skip(f"no cluster on this machine: {reason}")
+
+
+@pytest.fixture(scope="session")
+def cluster(machine: None) -> Iterator[Cluster]:
+    """One for all tests. Each works in a namespace of its own, and starts again what it stops."""
+    with Cluster.up() as cluster:
         yield cluster
 
 

@@ -12,7 +12,6 @@ from cluster.errors import CannotBeHad, ClusterError
 
 _PACKAGES = {
     "containerd": "containerd",
-    "etcd": "etcd-server",
     "runc": "runc",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
     "busybox": "busybox-static",

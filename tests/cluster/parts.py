@@ -8,9 +8,9 @@ from cluster import files
 from cluster.network import SERVICES, Network
 
 
-def etcd() -> list[str]:
+def etcd(program: Path) -> list[str]:
     """On a file system in memory: what is written need not outlive the cluster."""
-    return ["etcd", "--data-dir=/run/etcd", "--logger=zap", "--log-level=warn", "--log-outputs=stderr"]
+    return [str(program), "--data-dir=/run/etcd", "--log-level=warn"]
 
 
 def containerd(folder: Path) -> list[str]:

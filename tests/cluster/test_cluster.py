@@ -7,9 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cluster import images
 from cluster.cluster import GPUS, Cluster
+from cluster.errors import ClusterError
 from cluster.nodes import SELECTOR, TOLERATION
+from cluster.traces import namespace_of, processes_of, traces
 from installation import until
 
 
@@ -165,3 +169,91 @@ def test_simulated_nodes_take_pods_that_tolerate_them(cluster: Cluster, namespac
         assert {one["spec"]["nodeName"] for one in pods} == set(nodes)
     finally:
         cluster.remove_nodes(nodes)
+
+
+def test_simulated_pods_of_a_job_end_as_their_annotations_say(cluster: Cluster, namespace: str) -> None:
+    nodes = cluster.add_nodes(1)
+    try:
+        [_, fails] = job("fails", "train", pods=1)
+        fails["spec"] |= {"backoffLimit": 0}
+        fails["spec"]["template"]["metadata"] = {
+            "annotations": {"muster.test/exit-code": "3", "muster.test/runs-for": "100ms"}
+        }
+        fails["spec"]["template"]["spec"] |= {"nodeSelector": SELECTOR, "tolerations": [TOLERATION]}
+        cluster.apply(fails, namespace=namespace)
+        cluster.kubectl(
+            "wait", f"--namespace={namespace}", "--for=condition=failed", "job/fails", "--timeout=30s"
+        )
+        [one] = cluster.api.get(f"/api/v1/namespaces/{namespace}/pods").json()["items"]
+        assert one["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+    finally:
+        cluster.remove_nodes(nodes)
+
+
+def test_pod_security_is_enforced_where_a_namespace_asks_for_it(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    with pytest.raises(ClusterError, match="violates PodSecurity"):
+        cluster.apply(pod("careless", "true"), namespace=namespace)
+
+
+def test_an_account_may_do_what_its_rules_say_and_its_requests_are_counted(
+    cluster: Cluster, namespace: str
+) -> None:
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    kubeconfig = cluster.kubeconfig_for("reader", namespace, rules)
+
+    cluster.kubectl("get", "pods", kubeconfig=kubeconfig)
+    with pytest.raises(ClusterError, match="cannot list resource"):
+        cluster.kubectl("get", "secrets", kubeconfig=kubeconfig)
+
+    asked = cluster.requests(user=f"system:serviceaccount:{namespace}:reader", user_agent="kubectl")
+    about = [(one.verb, one.resource, one.code) for one in asked if one.resource]
+    assert about == [("list", "pods", 200), ("list", "secrets", 403)]
+
+
+def test_the_api_server_comes_back_with_all_that_it_knew(cluster: Cluster, namespace: str) -> None:
+    cluster.apply(pod("stays", "sleep", "1000"), namespace=namespace)
+    until(lambda: phase(cluster, namespace, "stays") == "Running", what="the pod runs")
+    cluster.restart_apiserver()
+    assert phase(cluster, namespace, "stays") == "Running"
+    assert run(cluster, namespace, pod("after", "echo", "after")) == "after\n"
+
+
+@pytest.mark.slow
+def test_a_lost_node_is_seen_and_comes_back_with_its_gpus(cluster: Cluster, namespace: str) -> None:
+    cluster.apply(pod("there", "sleep", "1000", terminationGracePeriodSeconds=1), namespace=namespace)
+    until(lambda: phase(cluster, namespace, "there") == "Running", what="the pod runs")
+
+    cluster.stop_kubelet()
+    try:
+        there = f"/api/v1/namespaces/{namespace}/pods/there"
+        until(
+            lambda: "deletionTimestamp" in cluster.api.get(there).json()["metadata"],
+            seconds=60,
+            what="the pod of the lost node is evicted",
+        )
+    finally:
+        cluster.start_kubelet()
+
+    def heartbeat() -> str:
+        return str(cluster.api.get(node).json()["status"]["conditions"][0]["lastHeartbeatTime"])
+
+    node = f"/api/v1/nodes/{cluster.node}"
+    until(lambda: cluster.api.get(there).status_code == 404, what="the pod goes")
+    first = heartbeat()
+    until(lambda: heartbeat() != first, what="the kubelet has written its status again")
+    status = cluster.api.get(node).json()["status"]
+    assert status["capacity"]["nvidia.com/gpu"] == status["allocatable"]["nvidia.com/gpu"] == str(GPUS)
+
+
+@pytest.mark.slow
+def test_a_second_cluster_runs_beside_it_and_leaves_no_trace(cluster: Cluster) -> None:
+    with Cluster.up() as beside:
+        beside.apply(pod("there", "sleep", "1000"))
+        until(lambda: phase(beside, "default", "there") == "Running", what="the pod runs")
+        inside = namespace_of(beside.room.pid)
+        assert len(processes_of(inside)) > 8
+
+    assert processes_of(inside) == set()
+    assert traces(beside.folder) == []
+    assert cluster.api.get("/readyz").status_code == 200
