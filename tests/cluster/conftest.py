@@ -40,6 +40,16 @@ def cluster(machine: None) -> Iterator[Cluster]:
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
     """A fresh one. Its end is not waited for: what is in it goes while other tests run."""
+    yield from _fresh(cluster)
+
+
+@pytest.fixture
+def second(cluster: Cluster) -> Iterator[str]:
+    """Another one."""
+    yield from _fresh(cluster)
+
+
+def _fresh(cluster: Cluster) -> Iterator[str]:
     name = f"test-{next(_numbers)}"
     cluster.api.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
     yield name

@@ -173,13 +173,23 @@ def _show(connection: Connection, verdicts: list[Verdict]) -> None:
         show(Text("✔ ok    ", style="green"), f"all {len(needed)} rights that runs need")
     for verdict in missing:
         show(Text("✘ fail  ", style="red"), f"may not {verdict.sentence}: {verdict.means}")
-    for verdict in verdicts:
-        if not verdict.required and verdict.allowed:
-            show(Text("✔ ok    ", style="green"), f"{verdict.sentence} (not needed)")
-        elif not verdict.required:
-            show(Text("- off   ", style="dim"), f"may not {verdict.sentence}: {verdict.means}")
+    for extra, its_verdicts in _by_extra(verdicts).items():
+        off = [verdict for verdict in its_verdicts if not verdict.allowed]
+        if off:
+            means = "; ".join(dict.fromkeys(verdict.means for verdict in off))
+            show(Text("- off   ", style="dim"), f"{extra}: {means} (--with-{extra} adds it to a role)")
+        else:
+            show(Text("✔ ok    ", style="green"), f"{extra}")
     if missing:
         show(f"{'':8}→ {ROLE_HINT}")
+
+
+def _by_extra(verdicts: list[Verdict]) -> dict[Extra, list[Verdict]]:
+    found: dict[Extra, list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.right.extra is not None:
+            found.setdefault(verdict.right.extra, []).append(verdict)
+    return found
 
 
 def _as_item(verdict: Verdict) -> dict[str, Any]:

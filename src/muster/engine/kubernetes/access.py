@@ -128,9 +128,10 @@ EXTRAS: Sequence[Right] = (
 KNOWN: Mapping[str, KindName] = {
     "Job": JOBS,
     "Pod": _PODS,
-    "PyTorchJob": KindName(plural="pytorchjobs", group="kubeflow.org"),
-    "MPIJob": KindName(plural="mpijobs", group="kubeflow.org"),
-    "TFJob": KindName(plural="tfjobs", group="kubeflow.org"),
+    **{
+        kind: KindName(plural=f"{kind.lower()}s", group="kubeflow.org")
+        for kind in ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+    },
     "TrainJob": KindName(plural="trainjobs", group="trainer.kubeflow.org"),
     "JobSet": KindName(plural="jobsets", group="jobset.x-k8s.io"),
     "RayJob": KindName(plural="rayjobs", group="ray.io"),

@@ -92,8 +92,9 @@ def _of_pod() -> SingleConfig:
     try:
         config = KubeConfig.from_service_account(SERVICE_ACCOUNT).get()
     except (ConfigError, KeyError, OSError) as error:
+        lacking = f"{_words(error)} is not set" if isinstance(error, KeyError) else _words(error)
         raise BadConfigFile(
-            f"The pod's service account in {SERVICE_ACCOUNT} cannot be used: {_words(error)} is missing.",
+            f"The pod's service account in {SERVICE_ACCOUNT} cannot be used: {lacking}.",
             hint="Let the cluster mount it whole, or name a kubeconfig under `kubernetes:`.",
         ) from error
     if config is None:

@@ -1,0 +1,67 @@
+"""In a namespace that enforces the restricted Pod Security Standard, all that Muster writes is let in."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.accounts import TEMPLATE, engine_of
+from cluster.cluster import Cluster
+from muster.domain.observation import ReplicaState
+from muster.domain.policy import Security
+from muster.domain.training import Launcher, Training
+from muster.engine.kubernetes.connect import ClusterSettings, connect
+
+MANIFEST: dict[str, Any] = {"spec": {"template": TEMPLATE["template"]}}
+WHO = 'echo "$(id -u) $(grep NoNewPrivs /proc/self/status)"; touch /dev/shm/mine'
+ROW = [
+    pytest.param(MANIFEST, None, id="a whole Job"),
+    pytest.param(TEMPLATE, None, id="a pod template"),
+    pytest.param(TEMPLATE, Training(launcher=Launcher.PLAIN), id="one node"),
+    pytest.param(TEMPLATE, Training(nodes=2, launcher=Launcher.PLAIN), id="two nodes"),
+]
+
+
+@pytest.fixture
+def strict(cluster: Cluster, namespace: str) -> str:
+    cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    return namespace
+
+
+@pytest.mark.parametrize(("config", "training"), ROW)
+def test_what_a_restricted_queue_writes_is_admitted_and_runs(
+    cluster: Cluster, strict: str, tmp_path: Path, config: dict[str, Any], training: Training | None
+) -> None:
+    settings = ClusterSettings(kubeconfig=cluster.kubeconfig, namespace=strict)
+    members = training.nodes if training else 1
+
+    async def scenario() -> None:
+        async with engine_of(
+            connect(settings), tmp_path, config=config, security=Security.RESTRICTED
+        ) as bench:
+            await bench.shell(WHO, training=training)
+            ended = await bench.ended(members=members)
+            for rank, replica in ended.items():
+                assert replica.state is ReplicaState.SUCCEEDED, (replica, bench.log(rank=rank))
+                assert bench.log(rank=rank).split() == [b"1000", b"NoNewPrivs:", b"1"]
+
+    asyncio.run(scenario())
+
+
+def test_another_queue_is_told_why_its_pods_are_not_let_in(
+    cluster: Cluster, strict: str, tmp_path: Path
+) -> None:
+    settings = ClusterSettings(kubeconfig=cluster.kubeconfig, namespace=strict)
+
+    async def scenario() -> None:
+        async with engine_of(connect(settings), tmp_path) as bench:
+            await bench.shell("true")
+            replica = await bench.only()
+            assert replica.state is ReplicaState.FAILED
+            assert replica.reason is not None
+            assert "violates PodSecurity" in replica.reason
+
+    asyncio.run(scenario())
