@@ -18,7 +18,8 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "queues" / "gpu-nfs
 FIRST, SECOND = (AttemptKey(run_id=f"r12345678{digit}", attempt=1) for digit in (1, 2))
 LOOK = """
 cd /home/user/.cache
-if [ -e weights ]; then echo "found $(cat weights)"; else echo "weights of the first" > weights; echo filled; fi
+if [ -e weights ]; then echo "found $(cat weights)" && exit; fi
+echo "weights of the first" > weights && echo filled
 """
 
 
