@@ -43,6 +43,16 @@ def server(
         list[str] | None,
         typer.Option(metavar="NAME", help="A further name this server is called by. Repeat."),
     ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="MUSTER_PUBLIC_URL",
+            show_envvar=False,
+            help="Address that runs in a cluster reach this server at. Default: MUSTER_PUBLIC_URL, "
+            "else the one their agent uses.",
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
 ) -> None:
     """Start the server. Every request needs a key: `muster server init` makes the first one."""
@@ -59,6 +69,7 @@ def server(
     from muster.server.setup import has_users, prepare
 
     configure_logging(verbose=verbose)
+    address = _checked_address(public_url) if public_url else None
     listener = bind(host, port)
     place, context = _open(data_dir, database)
     held = place.lock(shared=context.db.shared)
@@ -70,7 +81,11 @@ def server(
         raise error
     chosen_port = int(listener.getsockname()[1])
     context.settings = replace(
-        context.settings, host=host, port=chosen_port, allowed_hosts=frozenset(allow_host or ())
+        context.settings,
+        host=host,
+        port=chosen_port,
+        allowed_hosts=frozenset(allow_host or ()),
+        public_url=address,
     )
     serve(
         context,
@@ -109,6 +124,26 @@ def init(
     typer.echo(f"User {name!r} is the admin of this server. The key, shown this once:", err=True)
     typer.echo(key)
     typer.echo("Sign in with it: muster login URL", err=True)
+
+
+def _checked_address(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    from muster.cli.usage import BadUsage
+
+    refusal = BadUsage(
+        f"--public-url {url}: this is not the address of a server.",
+        hint="Write it like https://muster.example.org.",
+    )
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise refusal from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise refusal
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise refusal
+    return url.rstrip("/")
 
 
 def _open(data_dir: Path | None, database: str | None) -> tuple[DataDir, Context]:

@@ -420,6 +420,12 @@ class AsyncClient:
                 async for piece in response.aiter_bytes():
                     file.write(piece)
 
+    async def read_checksums(self, snapshot_id: str, *, entity: str | None = None) -> str:
+        """Of every file of a snapshot, as `sha256sum -c` reads them."""
+        path = f"/snapshots/{_part(snapshot_id)}/checksums"
+        response = await self._transport.send("GET", path, params={"entity": entity})
+        return response.text
+
     # accounts
 
     async def get_me(self) -> MeModel:

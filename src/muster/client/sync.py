@@ -399,6 +399,10 @@ class Client:
         """Save the snapshot as a tar archive."""
         self.wait(self._async.download_snapshot(snapshot_id, target, entity=entity))
 
+    def read_checksums(self, snapshot_id: str, *, entity: str | None = None) -> str:
+        """Of every file of a snapshot, as `sha256sum -c` reads them."""
+        return self.wait(self._async.read_checksums(snapshot_id, entity=entity))
+
     def get_me(self) -> MeModel:
         """Who the caller is, and where."""
         return self.wait(self._async.get_me())

@@ -34,6 +34,7 @@ class KeyKind(StrEnum):
     USER = "user"
     AGENT = "agent"  #: can do only what agents do, for one entity
     RUN = "run"  #: lives as long as an attempt, can touch that run only
+    CODE = "code"  #: lives as long as an attempt, can read that run's code only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +47,12 @@ class Actor:
     roles: Mapping[str, Role] = field(default_factory=dict)
     server_admin: bool = False
     run_id: str | None = None  #: the only run a run key may touch
+    snapshot: str | None = None  #: the only one a code key may read
 
     def may(self, action: Action, entity: str) -> bool:
         if self.kind is KeyKind.AGENT:
             return entity == self.default_entity and action in (Action.SERVE, Action.READ)
-        if self.kind is KeyKind.RUN:
+        if self.kind in (KeyKind.RUN, KeyKind.CODE):
             return False
         if self.server_admin:
             return True
@@ -67,6 +69,13 @@ class Actor:
     def may_see(self, entity: str, run_id: str) -> bool:
         """May this run be looked at?"""
         return self.may(Action.READ, entity) or self.run_id == run_id
+
+    def require_code(self, entity: str, snapshot: str) -> None:
+        """May this code be read?"""
+        if self.kind is not KeyKind.CODE:
+            self.require(Action.READ, entity)
+        elif (entity, snapshot) != (self.default_entity, self.snapshot):
+            raise NotAllowed("This key can only be used for the code of its run.")
 
     @property
     def visible(self) -> tuple[str, ...] | None:

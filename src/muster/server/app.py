@@ -72,9 +72,7 @@ def create_app(context: Context) -> FastAPI:
     app.include_router(health.router)
     problems.install(app)
     document.install(app)
-    app.add_middleware(
-        Guard, hosts=settings.allowed_hosts | {settings.host}, any_host=not is_loopback(settings.host)
-    )
+    app.add_middleware(Guard, hosts=settings.hosts, any_host=not is_loopback(settings.host))
     return app
 
 

@@ -19,7 +19,7 @@ from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBase
 from fastapi.security.base import SecurityBase
 
-from muster.domain.access import Action, Actor
+from muster.domain.access import Action, Actor, KeyKind
 from muster.domain.errors import NotAllowed, NotSignedIn
 from muster.server.context import Context
 from muster.server.guard import is_loopback
@@ -48,7 +48,7 @@ class Doorkeeper:
             return known[1]
         now, changes = self._context.now(), self._changes
         actor = await self._context.db.read(lambda conn: accounts.authenticate(conn, token, now=now))
-        if actor.run_id is None and changes == self._changes:
+        if actor.kind in (KeyKind.USER, KeyKind.AGENT) and changes == self._changes:
             if len(self._known) > 1000:
                 self._known.clear()
             self._known[token] = (time.monotonic(), actor)
@@ -123,7 +123,7 @@ _BEARER = SignIn("bearer", "An API key, or a run's own token for that run.")
 _BASIC = SignIn("basic", "Any user name, with an API key as the password.")
 
 
-async def signed_in(
+async def admitted(
     request: Request,
     bearer: Annotated[None, Depends(_BEARER)] = None,
     basic: Annotated[None, Depends(_BASIC)] = None,
@@ -132,11 +132,28 @@ async def signed_in(
     return await keeper.admit(request)
 
 
+async def signed_in(
+    request: Request,
+    bearer: Annotated[None, Depends(_BEARER)] = None,
+    basic: Annotated[None, Depends(_BASIC)] = None,
+) -> Actor:
+    """Anybody but the key of a run's code, which opens nothing else."""
+    actor = await admitted(request)
+    if actor.kind is KeyKind.CODE:
+        raise NotAllowed("This key can only be used for the code of its run.")
+    return actor
+
+
 async def person_or_agent(actor: Annotated[Actor, Depends(signed_in)]) -> Actor:
     """Anybody but a run: a run's token opens only that run."""
     if actor.run_id is not None:
         raise NotAllowed("A run's token can only be used for that run.")
     return actor
+
+
+async def code_reader(actor: Annotated[Actor, Depends(admitted)]) -> Actor:
+    """Anybody but a run; also the key of a run's code."""
+    return actor if actor.kind is KeyKind.CODE else await person_or_agent(actor)
 
 
 async def server_admin(actor: Annotated[Actor, Depends(person_or_agent)]) -> Actor:
@@ -153,4 +170,5 @@ async def context_of(request: Request) -> Context:
 Ctx = Annotated[Context, Depends(context_of)]
 Visitor = Annotated[Actor, Depends(signed_in)]  #: also a run, about itself
 Caller = Annotated[Actor, Depends(person_or_agent)]
+CodeReader = Annotated[Actor, Depends(code_reader)]
 Admin = Annotated[Actor, Depends(server_admin)]

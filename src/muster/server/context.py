@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from muster.domain.errors import MusterError
 from muster.domain.git import DEFAULT_SCHEMES
@@ -57,6 +58,13 @@ class Settings:
     local_user: str | None = None  #: signed in without a key, from this machine and this account only
     allowed_hosts: frozenset[str] = frozenset()  #: further names it may be called by
     git_schemes: frozenset[str] = DEFAULT_SCHEMES  #: of addresses that may be launched from
+    public_url: str | None = None  #: where runs reach it; None: where their agent does
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Every name it may be called by."""
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return self.allowed_hosts | {self.host, *([public] if public else ())}
 
 
 @dataclass(kw_only=True)

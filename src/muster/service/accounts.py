@@ -1,7 +1,8 @@
 """Users, entities, keys: who somebody is, and what was given to whom.
 
-Keys are shown once and kept as SHA-256. A run token is not kept at all: it is the run's name signed
-with the server's secret, and good for as long as that attempt is alive.
+Keys are shown once and kept as SHA-256. The tokens of a run are not kept at all: they are the run's name
+signed with the server's secret, and good for as long as that attempt is alive. One opens the run itself,
+the other only its code, for whatever brings that to where the run starts.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,13 +20,14 @@ from muster.domain.access import Action, Actor, KeyKind, Role
 from muster.domain.errors import AlreadyExists, BadInput, Conflict, NotAllowed, NotFound, NotSignedIn
 from muster.domain.names import RandomBytes, checked_name, new_id
 from muster.domain.policy import Limit
+from muster.domain.run import RunHead
 from muster.service.bus import KEYS, queue_topic
 from muster.store import accounts, queues, records, runs
 from muster.store.accounts import Entity, Key, User
 from muster.store.database import Tx
 
 KEY_PREFIX = {KeyKind.USER: "mk-", KeyKind.AGENT: "ma-"}
-RUN_PREFIX = "mr-"
+RUN_PREFIX, CODE_PREFIX = "mr-", "mc-"
 _SECRET = "server_secret"  # noqa: S105 - the name of the setting, not a secret
 
 
@@ -41,7 +44,10 @@ def digest(token: str) -> str:
 def authenticate(conn: Connection, token: str, *, now: datetime) -> Actor:
     """Who carries this token."""
     if token.startswith(RUN_PREFIX):
-        return _run_actor(conn, token)
+        head = _checked_head(conn, token, RUN_PREFIX, run_token)
+        return Actor(name=f"run/{head.id}", kind=KeyKind.RUN, default_entity=head.entity, run_id=head.id)
+    if token.startswith(CODE_PREFIX):
+        return _code_actor(conn, token)
     key = accounts.find_key_by_digest(conn, digest(token))
     if key is None:
         raise NotSignedIn("The API key is not known here.")
@@ -66,15 +72,35 @@ def user_actor(conn: Connection, name: str) -> Actor:
 
 
 def run_token(secret: str, run_id: str, attempt: int) -> str:
-    signature = hmac.new(secret.encode(), f"{run_id}.{attempt}".encode(), hashlib.sha256).digest()
-    text = base64.urlsafe_b64encode(signature).decode().rstrip("=")
-    return f"{RUN_PREFIX}{run_id}-{attempt}-{text}"
+    """Opens the run."""
+    return f"{RUN_PREFIX}{run_id}-{attempt}-{_signature(secret, f'{run_id}.{attempt}')}"
 
 
-def _run_actor(conn: Connection, token: str) -> Actor:
+def code_token(secret: str, run_id: str, attempt: int) -> str:
+    """Reads the run's code."""
+    return f"{CODE_PREFIX}{run_id}-{attempt}-{_signature(secret, f'code.{run_id}.{attempt}')}"
+
+
+def _signature(secret: str, text: str) -> str:
+    signature = hmac.new(secret.encode(), text.encode(), hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(signature).decode().rstrip("=")
+
+
+def _code_actor(conn: Connection, token: str) -> Actor:
+    head = _checked_head(conn, token, CODE_PREFIX, code_token)
+    run = runs.find(conn, head.id)
+    snapshot = run.spec.snapshot if run else None
+    if snapshot is None:
+        raise NotSignedIn("The run of this key has no code.")
+    name = f"run/{head.id}/code"
+    return Actor(name=name, kind=KeyKind.CODE, default_entity=head.entity, snapshot=snapshot)
+
+
+def _checked_head(conn: Connection, token: str, prefix: str, made: Callable[[str, str, int], str]) -> RunHead:
+    """The run of this token, if it is ours and its attempt is alive."""
     try:
-        run_id, attempt, _ = token.removeprefix(RUN_PREFIX).split("-", 2)
-        expected = run_token(server_secret(conn), run_id, int(attempt))
+        run_id, attempt, _ = token.removeprefix(prefix).split("-", 2)
+        expected = made(server_secret(conn), run_id, int(attempt))
     except ValueError as error:
         raise NotSignedIn("The run token cannot be read.") from error
     head = runs.heads(conn, [run_id]).get(run_id)
@@ -82,7 +108,7 @@ def _run_actor(conn: Connection, token: str) -> Actor:
         raise NotSignedIn("The run token is not known here.")
     if head.attempt != int(attempt) or not head.state.active:
         raise NotSignedIn("The run token ended with its attempt.")
-    return Actor(name=f"run/{run_id}", kind=KeyKind.RUN, default_entity=head.entity, run_id=run_id)
+    return head
 
 
 def server_secret(conn: Connection) -> str:

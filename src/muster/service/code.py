@@ -44,7 +44,7 @@ def _require_all(pool: BlobPool, entity: str, snapshot: Snapshot) -> None:
 
 def find(conn: Connection, actor: Actor, entity: str | None, snapshot_id: str) -> tuple[str, Snapshot]:
     owner = entity or actor.default_entity
-    actor.require(Action.READ, owner)
+    actor.require_code(owner, snapshot_id)
     record = records.find_snapshot(conn, owner, snapshot_id)
     if record is None:
         raise NotFound("snapshot", snapshot_id, hint="Launch the folder again: it is uploaded anew.")
@@ -55,6 +55,11 @@ def archive(pool: BlobPool, entity: str, snapshot: Snapshot) -> Iterator[bytes]:
     """The snapshot as an uncompressed tar, piece by piece."""
     _require_all(pool, entity, snapshot)
     return _pieces(pool, entity, snapshot)
+
+
+def checksums(snapshot: Snapshot) -> str:
+    """As `sha256sum -c` reads them. Links have no content of their own."""
+    return "".join(f"{file.sha256}  {file.path}\n" for file in snapshot.files if file.link is None)
 
 
 def _pieces(pool: BlobPool, entity: str, snapshot: Snapshot) -> Iterator[bytes]:

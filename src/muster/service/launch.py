@@ -34,6 +34,7 @@ from muster.store.database import Tx
 
 DEFAULT_PROJECT = "default"
 MANAGE_FILES = frozenset({"process"})  #: engines whose agent merges inputs into config files of the code
+CLONE = frozenset({"process"})  #: engines whose agent fetches repositories
 ENTRYPOINTS = frozenset({"kubernetes"})  #: engines that start images, which have a command of their own
 MAX_ARGUMENT_BYTES = 256 * 1024  #: of command and environment together
 
@@ -289,6 +290,11 @@ def _check_code(conn: Connection, entity: str, spec: RunSpec, queue: Queue) -> N
         raise BadInput(
             f"Queue {queue.name!r} is of kind {queue.engine}, where config files are not managed yet.",
             hint="Read MUSTER_CONFIG, or pass the inputs as arguments.",
+        )
+    if spec.git is not None and queue.engine not in CLONE:
+        raise BadInput(
+            f"Queue {queue.name!r} is of kind {queue.engine}, where repositories are not fetched yet.",
+            hint="Check it out and launch the folder: muster launch PATH …",
         )
     if spec.snapshot is None:
         if spec.managed_files and spec.git is None:

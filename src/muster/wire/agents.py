@@ -125,6 +125,21 @@ class ClaimModel(Told):
     report_seq: int = Field(default=0, description="Newest report of this epoch that was applied.")
     token: str = Field(description="For the run itself; good while this attempt lives.")
     security: Security = Security.BASELINE
+    code_key: str | None = Field(
+        default=None, description="Reads the run's snapshot and nothing else; good while this attempt lives."
+    )
+    public_url: str | None = Field(
+        default=None, description="Where runs reach the server; none: where the agent does."
+    )
+
+    def secrets(self, url: str) -> dict[str, str]:
+        """What the attempt must know and nobody else; `url`: where the agent reaches the server."""
+        base = self.public_url or url
+        found = {"MUSTER_URL": base, "MUSTER_API_KEY": self.token}
+        if self.run.snapshot is not None and self.code_key is not None:
+            found["MUSTER_CODE_URL"] = f"{base}/api/v1/snapshots/{self.run.snapshot}"
+            found["MUSTER_CODE_KEY"] = self.code_key
+        return found
 
     @property
     def key(self) -> AttemptKey:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
 import re
+import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +20,7 @@ from starlette.routing import BaseRoute
 
 from door import Door, held, open_door, replica
 from muster.domain.access import KeyKind
+from muster.service.accounts import code_token
 
 OPEN = {"/healthz", "/readyz", "/", "/api/docs"}  #: and /api/openapi.json, which is no API route
 READS = {"GET", "HEAD"}
@@ -333,6 +337,55 @@ def test_a_run_token_opens_that_run_and_nothing_else(door: Door) -> None:
     agent.report(claims[first["id"]], replica("stopped"))
     assert door.call("GET", f"/runs/{first['id']}", key=token).status_code == 401
     assert agent.poll(held(claims[other["id"]]))["drops"] == []
+
+
+def snapshot_of(door: Door, content: bytes) -> str:
+    """A snapshot of one file, uploaded."""
+    digest = hashlib.sha256(content).hexdigest()
+    file = {"path": "train.py", "mode": 0o644, "size": len(content), "sha256": digest}
+    made = door.call("POST", "/snapshots", {"manifest": {"files": [file]}}).json()
+    frame = f"{digest} {len(content)}\n".encode() + content
+    door.call("POST", f"/snapshots/{made['id']}/blobs", content=frame).raise_for_status()
+    found: str = made["id"]
+    return found
+
+
+def test_a_code_key_reads_that_runs_code_and_nothing_else(door: Door) -> None:
+    mine, other = snapshot_of(door, b"mine"), snapshot_of(door, b"other")
+    run = door.launch(command=["train.py"], snapshot=mine)
+    agent = door.agent()
+    claim = agent.claim()
+    key = claim["code_key"]
+    archive = door.call("GET", f"/snapshots/{mine}/archive", key=key)
+    with tarfile.open(fileobj=io.BytesIO(archive.content)) as files:
+        assert files.getnames() == ["train.py"]
+    sums = door.call("GET", f"/snapshots/{mine}/checksums", key=key)
+    assert sums.text == f"{hashlib.sha256(b'mine').hexdigest()}  train.py\n"
+    for snapshot, entity in ((other, None), ("x", None), (mine, "eve")):
+        for what in ("archive", "checksums"):
+            params: dict[str, Any] = {"entity": entity} if entity else {}
+            answer = door.call("GET", f"/snapshots/{snapshot}/{what}", key=key, **params)
+            assert answer.status_code == 403
+    opened = set()
+    for operation in operations(door):
+        places = {"run_id": run["id"], "agent_id": agent.id, "snapshot_id": mine, "name": "local"}
+        body = BODIES.get(operation.name, {})
+        answer = door.call(operation.method, operation.filled(**places), body, key=key)
+        if operation.path not in OPEN and answer.status_code != 403:
+            opened.add(operation.name)
+    assert opened == {"download_snapshot", "read_checksums"}
+    assert door.call("GET", f"/snapshots/{mine}/archive", key=claim["token"]).status_code == 403
+    agent.report(claim, replica("succeeded"))
+    assert door.call("GET", f"/snapshots/{mine}/archive", key=key).status_code == 401
+
+
+def test_a_run_without_code_has_no_code_key(door: Door) -> None:
+    door.launch()
+    agent = door.agent()
+    claim = agent.claim()
+    assert claim["code_key"] is None
+    forged = code_token(door.context.secret, claim["run"]["id"], 1)
+    assert door.call("GET", "/snapshots/x/archive", key=forged).status_code == 401
 
 
 def test_an_agent_key_serves_one_entity_and_launches_nothing(door: Door) -> None:

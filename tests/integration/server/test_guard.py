@@ -9,6 +9,7 @@ import pytest
 
 from door import Door, open_door
 from muster.server import guard
+from muster.wire.agents import ClaimModel
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -111,3 +112,28 @@ def test_a_body_just_below_the_limit_is_read(door: Door, monkeypatch: pytest.Mon
 def test_a_length_that_is_no_number_does_no_harm(door: Door) -> None:
     answer = door.call("POST", "/keys", content=b"{}", headers={"Content-Length": "-1"})
     assert answer.status_code == 422
+
+
+def test_a_server_is_called_by_its_public_address_too_and_tells_agents_of_it(tmp_path: Path) -> None:
+    url = "https://muster.example.org:8443/lab"
+    for door in open_door(tmp_path, public_url=url):
+        assert door.call("GET", "/me", headers={"Host": "muster.example.org:8443"}).status_code == 200
+        assert door.call("GET", "/me", headers={"Host": "other.example.org"}).status_code == 403
+        door.launch()
+        claim = ClaimModel(**door.agent().claim())
+        secrets = claim.secrets("http://127.0.0.1:8700")
+        assert secrets == {"MUSTER_URL": url, "MUSTER_API_KEY": claim.token}
+
+
+def test_without_a_public_address_runs_use_the_one_of_their_agent(door: Door) -> None:
+    door.launch()
+    claim = ClaimModel(**door.agent().claim())
+    snapshot = claim.run.model_copy(update={"snapshot": "s1"})
+    with_code = claim.model_copy(update={"run": snapshot, "code_key": "mc-x"})
+    assert claim.public_url is None
+    assert with_code.secrets("http://server:1") == {
+        "MUSTER_URL": "http://server:1",
+        "MUSTER_API_KEY": claim.token,
+        "MUSTER_CODE_URL": "http://server:1/api/v1/snapshots/s1",
+        "MUSTER_CODE_KEY": "mc-x",
+    }

@@ -186,6 +186,24 @@ def test_a_queue_whose_pods_muster_does_not_write_takes_none_of_it(
     assert problem["code"] == "bad_variable"
 
 
+GIT = {"url": "https://example.org/code.git", "commit": "0" * 40}
+
+
+def test_a_repository_is_refused_with_what_to_do_instead(door: Door) -> None:
+    create(door, "job")
+    for path in ("/launches", "/launches/preview"):
+        asked = {"queue": "job", "image": IMAGE, "git": GIT, "command": ["train.py"]}
+        problem = door.call("POST", path, asked).json()
+        assert (problem["code"], "launch the folder" in problem["hint"]) == ("bad_input", True)
+
+
+def test_a_folder_that_is_still_to_be_sent_is_previewed_with_what_brings_it(door: Door) -> None:
+    create(door, "job")
+    asked = {"queue": "job", "image": IMAGE, "source_name": "here", "command": ["train.py"]}
+    pod = door.call("POST", "/launches/preview", asked).json()["manifest"]["spec"]["template"]["spec"]
+    assert pod["initContainers"][0]["image"] == IMAGE
+
+
 def test_counts_of_pods_are_the_launchs_shape_and_no_override_where_muster_writes_them(door: Door) -> None:
     door.call("POST", "/queues", OPEN)
     asked = {"queue": "open", "overrides": {"spec.parallelism": 2}}

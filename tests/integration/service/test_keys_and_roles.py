@@ -71,7 +71,9 @@ def test_a_key_expires_when_it_says(world: World) -> None:
         who(world, new.text)
 
 
-@pytest.mark.parametrize("token", ["", "mk-", "mk-" + "x" * 43, "mr-", "mr-a-b", "mr-a-1-x", "mr-ä-٣-x"])
+@pytest.mark.parametrize(
+    "token", ["", "mk-", "mk-" + "x" * 43, "mr-", "mr-a-b", "mr-a-1-x", "mr-ä-٣-x", "mc-", "mc-a-1-x"]
+)
 def test_what_is_no_key_signs_nobody_in(world: World, token: str) -> None:
     with pytest.raises(NotSignedIn):
         who(world, token)

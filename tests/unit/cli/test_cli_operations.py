@@ -81,6 +81,7 @@ PROTOCOL = {
     "get_snapshot",
     "leave_agent",
     "poll_work",
+    "read_checksums",
     "register_agent",
     "send_logs",
     "send_reports",

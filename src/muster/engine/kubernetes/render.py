@@ -19,7 +19,7 @@ from muster.domain.resources import Resources
 from muster.domain.template import fill
 from muster.domain.training import Launcher
 from muster.engine.facts import run_macros
-from muster.engine.kubernetes import config, inject, launcher, pods, program, restricted
+from muster.engine.kubernetes import code, config, inject, launcher, pods, program, restricted
 from muster.engine.kubernetes.gang import Gang, Kind, Meeting
 from muster.engine.kubernetes.names import MAX, legal_label, legal_name, make_legal
 from muster.engine.kubernetes.pods import PodTemplate
@@ -83,12 +83,6 @@ def _arrange(item: dict[str, Any]) -> None:
 
 
 def _check(work: Work, kind: Kind | None) -> None:
-    if work.has_code:
-        raise BadInput(
-            f"Queue {work.queue!r} is for Kubernetes, where this version of Muster runs images, "
-            "not a folder or a repository.",
-            hint="Build the code into an image and launch that: -d IMAGE.",
-        )
     shape = work.training
     if kind is not None or shape is None:
         return
@@ -164,28 +158,45 @@ def _write_workload(
 ) -> tuple[int, Resources]:
     """Everything inside of it; how many members it has, and what they ask for at a time."""
     rules = inject.RULES.get((config.group_of(workload), workload["kind"]), inject.NO_RULES)
-    templates = _pods_of(workload)
-    mains = [pods.main_of(pod, workload["kind"]) for pod in templates]
+    templates, trainer = _pods_of(workload), _trainer_of(workload)
+    mains = [trainer] if trainer is not None else [pods.main_of(pod, workload["kind"]) for pod in templates]
+    program.write_image(work, writer, mains, origins, is_optional=trainer is not None)
+    if work.has_code:
+        _bring_code(work, writer, workload, templates)
     inject.bound_lifetime(writer, workload, templates, rules)
     resources = Resources()
-    for pod, main in zip(templates, mains, strict=True):
+    for pod in templates:
+        main = pods.main_of(pod, workload["kind"])
         shm = inject.shared_memory_for(work.training, pod, main, by_limit=meeting is not None)
         said = origins.training if work.training and work.training.shm else INJECTED
         resources += _write_pod(work, writer, pod, rules, shm, said) * pod.count
     members = sum(pod.members for pod in templates)
-    trainer = at(workload, ("spec", "trainer")) if workload["kind"] == "TrainJob" else None
-    if isinstance(trainer, dict):  # its pods are described elsewhere, in a runtime
+    if trainer is not None:
         nodes = trainer.get("numNodes", 1)
         members = nodes if isinstance(nodes, int) else 1
         resources += pods.asked_by_node(trainer.get("resourcesPerNode")) * members
-        mains = [trainer]
     started = Program()
     if meeting is not None:
         started = _start(work, writer, templates[0], mains[0], meeting)
-    program.write_image(work, writer, mains, origins, is_optional=isinstance(trainer, dict))
     program.write_command(work, writer, workload, mains, origins, started)
     program.write_env(work, writer, templates, mains, origins, started)
     return max(members, 1), resources
+
+
+def _trainer_of(workload: dict[str, Any]) -> dict[str, Any] | None:
+    """Of a TrainJob, whose pods are described elsewhere, in a runtime."""
+    trainer = at(workload, ("spec", "trainer")) if workload["kind"] == "TrainJob" else None
+    return trainer if isinstance(trainer, dict) else None
+
+
+def _bring_code(work: Work, writer: Writer, workload: dict[str, Any], templates: list[PodTemplate]) -> None:
+    if not templates:
+        raise BadInput(
+            f"The {workload['kind']} of queue {work.queue!r} has no pods of its own to bring code into.",
+            hint="Build the code into an image and launch that: -d IMAGE.",
+        )
+    for pod in templates:
+        code.bring(work, writer, pod, pods.main_of(pod, workload["kind"]))
 
 
 def _start(work: Work, writer: Writer, pod: PodTemplate, main: dict[str, Any], meeting: Meeting) -> Program:

@@ -19,7 +19,7 @@ from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
 from muster.server.context import CLOSING, Context
 from muster.service import claim, fleet, observe
-from muster.service.accounts import run_token
+from muster.service.accounts import code_token, run_token
 from muster.service.bus import agent_topic, locality_topic, log_topic, queue_topic
 from muster.service.claim import Ask, Assignment, Claim, Held
 from muster.service.fleet import Registration
@@ -190,6 +190,8 @@ def _claim(ctx: Context, item: Claim) -> wire.ClaimModel:
         report_seq=item.report_seq,
         token=run_token(ctx.secret, head.id, head.attempt),
         security=item.run.spec.security,
+        code_key=code_token(ctx.secret, head.id, head.attempt) if item.run.spec.snapshot else None,
+        public_url=ctx.settings.public_url,
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from sqlalchemy import Connection
 
 from muster.domain.access import Action
 from muster.domain.errors import BadInput
 from muster.domain.snapshot import Snapshot
-from muster.server.auth import Caller, Ctx
+from muster.server.auth import Caller, CodeReader, Ctx
 from muster.service import code as service
 from muster.store.blobs import Incoming
 from muster.store.database import Tx
@@ -93,9 +93,18 @@ async def get_snapshot(
     responses={200: {"content": {"application/x-tar": {}}}},
 )
 async def download_snapshot(
-    ctx: Ctx, caller: Caller, snapshot_id: str, entity: str | None = None
+    ctx: Ctx, reader: CodeReader, snapshot_id: str, entity: str | None = None
 ) -> StreamingResponse:
     """The snapshot as a tar archive."""
-    owner, snapshot = await ctx.db.read(lambda conn: service.find(conn, caller, entity, snapshot_id))
+    owner, snapshot = await ctx.db.read(lambda conn: service.find(conn, reader, entity, snapshot_id))
     pieces = await asyncio.to_thread(service.archive, ctx.blobs, owner, snapshot)
     return StreamingResponse(pieces, media_type="application/x-tar")
+
+
+@router.get("/snapshots/{snapshot_id}/checksums", response_class=PlainTextResponse)
+async def read_checksums(
+    ctx: Ctx, reader: CodeReader, snapshot_id: str, entity: str | None = None
+) -> PlainTextResponse:
+    """Of every file of the snapshot, as `sha256sum -c` reads them."""
+    _, snapshot = await ctx.db.read(lambda conn: service.find(conn, reader, entity, snapshot_id))
+    return PlainTextResponse(service.checksums(snapshot))

@@ -199,7 +199,6 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], type[MusterError], str]] = [
     (job(), {"image": None}, BadInput, "names none"),
     (job({"image": "pinned"}), {}, BadInput, "no place for 'acme/train:main'"),
     (job({"args": ["--x"]}), {"command": ("a",)}, BadCommand, "says itself what container 'launch0' runs"),
-    (job(), {"has_code": True}, BadInput, "not a folder or a repository"),
     (job(), {"training": Training(nodes=2)}, BadTraining, "says itself how many pods"),
     (job(), {"training": Training(procs_per_node=2)}, BadTraining, "says itself how many pods"),
     (job(), {"training": Training(max_restarts=1)}, BadTraining, "says itself how its program is started"),
