@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,13 +20,14 @@ class Server:
 
     log: Path
     env: dict[str, str]
+    options: Sequence[str] = ()
     process: subprocess.Popen[bytes] = field(init=False)
     url: str = field(init=False)
 
     def __post_init__(self) -> None:
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                [*MUSTER, "server", "--port", "0"], env=self.env, stdout=out, stderr=out
+                [*MUSTER, "server", "--port", "0", *self.options], env=self.env, stdout=out, stderr=out
             )
         said = until(lambda: re.search(r"serves at (http://\S+)", self.log.read_text()), what=str(self.log))
         self.url = said[1]

@@ -1,33 +1,49 @@
-"""Muster in the field: `muster up`, and an agent of its own for a cluster."""
+"""Muster in the field: a server that pods can reach, and an agent for the cluster."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cluster.cluster import Cluster
 from installation import MUSTER, Installation, until
-from muster.client.sdk import Run
+from muster.client.sdk import Run, launch
+from muster.client.sync import Client
 from muster.wire.queues import QueueRequest
+from servers import Server
 
 
 class Field:
-    """Queues of this installation run in one namespace of the cluster."""
+    """Queues of this server run in one namespace of the cluster."""
 
     def __init__(self, folder: Path, cluster: Cluster, namespace: str) -> None:
         self.cluster, self.namespace = cluster, namespace
-        self.muster = Installation(folder)
-        self.muster.start()
         self._folder = folder
+        self._files = Installation(folder)
+        key = self._files.muster("server", "init", "--user", "ann", check=True).stdout.strip()
+        self._files.env["MUSTER_API_KEY"] = key
+        self._server = Server(
+            folder / "server.log", self._files.env, options=("--host", cluster.host_address)
+        )
+        self._files.env["MUSTER_URL"] = self._server.url
         self._agent: subprocess.Popen[bytes] | None = None
         self.log = folder / "agent.log"
 
+    @cached_property
+    def client(self) -> Client:
+        return self._server.client()
+
+    def muster(self, *words: str) -> str:
+        """Type a command; what it printed."""
+        return self._files.muster(*words, check=True).stdout
+
     def queue(self, name: str, config: Any, **given: Any) -> None:
         request = QueueRequest(name=name, resource="kubernetes", config=config, **given)
-        self.muster.client().create_queue(request)
+        self.client.create_queue(request)
 
     def start_agent(self, *queues: str, name: str = "in-cluster") -> None:
         """Returns once it serves them."""
@@ -44,7 +60,7 @@ class Field:
         with self.log.open("ab") as log:
             self._agent = subprocess.Popen(
                 [*MUSTER, "agent", "--config", str(config)],
-                env={**self.muster.env, "MUSTER_API_KEY": self.muster.key},
+                env=self._files.env,
                 stdout=log,
                 stderr=log,
             )
@@ -57,7 +73,7 @@ class Field:
             self._agent = None
 
     def launch(self, queue: str, command: list[str], **options: Any) -> Run:
-        return self.muster.launch(command, queue=queue, **options)
+        return launch(command=command, queue=queue, client=self.client, **options)
 
     def left(self, run: Run) -> list[str]:
         """What of a run is in the cluster."""
@@ -67,4 +83,5 @@ class Field:
 
     def close(self) -> None:
         self.kill_agent(signal.SIGTERM)
-        self.muster.destroy()
+        self.client.close()
+        self._server.end()

@@ -67,9 +67,9 @@ def test_a_run_goes_through_its_states_and_leaves_its_log(field: Field) -> None:
     states = [event.data["to"] for event in run.events() if event.type == "state"]
     assert states[:2] == ["queued", "claimed"]
     assert states[-1] == "succeeded"
-    (replica,) = field.muster.client().list_replicas(run.id).items
+    (replica,) = field.client.list_replicas(run.id).items
     assert replica.node == field.cluster.node
-    manifest = field.muster.muster("run", "manifest", run.id, check=True).stdout
+    manifest = field.muster("run", "manifest", run.id)
     assert "secretKeyRef" in manifest
 
 
@@ -144,6 +144,18 @@ def test_a_stopped_run_leaves_nothing_in_the_cluster(field: Field) -> None:
     until(lambda: not field.left(run), seconds=60, what="nothing left")
 
 
+def test_code_comes_into_a_stock_image_without_a_build(field: Field, tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "words").write_text("brought along")
+    (folder / "say.sh").write_text('cat data/words; echo; echo "${MUSTER_CODE_KEY:-no key}"')
+    field.queue("training", {"kind": "Job", "template": {"spec": {"containers": [{}]}}})
+    field.start_agent("training")
+    run = field.launch("training", ["sh", "say.sh"], path=folder, image=BUSYBOX)
+    assert run.wait(120) is RunState.SUCCEEDED, run.why().summary
+    assert text_of(run).endswith("brought along\nno key\n")
+
+
 @pytest.mark.torch
 def test_a_two_node_training_runs_to_success_and_its_loss_falls(field: Field, torch_python: Path) -> None:
     """PyTorch is in no image here: its environment, and the Python under it, are folders of the node."""
@@ -153,6 +165,7 @@ def test_a_two_node_training_runs_to_success_and_its_loss_falls(field: Field, to
         "code": ROOT / "examples" / "ddp",
     }
     container = {
+        "resources": {"requests": {"cpu": "500m"}},
         "workingDir": str(folders["code"]),
         "env": [{"name": "PATH", "value": f"{torch_python.parent}:/usr/bin:/bin"}],
         "volumeMounts": [
@@ -176,4 +189,4 @@ def test_a_two_node_training_runs_to_success_and_its_loss_falls(field: Field, to
 
 
 def _of(field: Field, run_id: str) -> RunModel:
-    return field.muster.client().get_run(run_id)
+    return field.client.get_run(run_id)

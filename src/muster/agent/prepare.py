@@ -80,8 +80,8 @@ class ClusterPreparer:
         self._client = client
 
     async def prepare(self, claim: ClaimModel, *, say: Callable[[str], None]) -> Place:
-        env = {"MUSTER_URL": self._client.url, "MUSTER_API_KEY": claim.token}
-        return Place(epoch=claim.epoch, workdir=self._root, output_dir=self._root, env=env)
+        secrets = claim.secrets(self._client.url)
+        return Place(epoch=claim.epoch, workdir=self._root, output_dir=self._root, env=secrets)
 
     def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
         pass
