@@ -23,6 +23,7 @@ from muster.engine.kubernetes.connect import Connection
 from muster.engine.kubernetes.course import kind_of
 from muster.engine.kubernetes.follow import Follower, Spool
 from muster.engine.kubernetes.happening import Happenings
+from muster.engine.kubernetes.nodefit import NodeFit
 from muster.engine.kubernetes.pod import RUN_LABEL, Pod, key_of, read_pod
 from muster.engine.kubernetes.submit import Parts, Submitter, read_workload, translated
 from muster.engine.kubernetes.usage import UsageMeter
@@ -188,8 +189,9 @@ class KubernetesEngine:
     async def _ready(self) -> None:
         if not self._started:
             self._started = True
+            fit = NodeFit(self._api, self._saw_pod, self._spawn)
             for namespace in self._connection.namespaces:
-                self._watch(PODS, namespace, self._saw_pod)
+                self._watch(PODS, namespace, fit.see)
                 self._watch(EVENTS, namespace, self._saw_event, everything=True)
             await self._watch_kind(JOBS)
             self._spawn(self._look_again())
