@@ -244,6 +244,7 @@ class Cluster:
         authority.server("kube-apiserver", names=(*names, node, API_SERVICE, "127.0.0.1"))
         kubelet = authority.server("kubelet", names=(files.NODE, node))
         authority.client("service-accounts")
+        authority.client("aggregator")
         users = {
             "kubeconfig": ("admin", "system:masters"),
             "kubelet.kubeconfig": (f"system:node:{files.NODE}", "system:nodes"),

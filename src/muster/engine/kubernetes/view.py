@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from muster.domain.errors import CannotPlace
 from muster.domain.observation import AttemptKey
 from muster.engine.kubernetes.api import EVENTS, JOBS, PODS, Api, Object, Resource
 from muster.engine.kubernetes.attempt import Workload
+from muster.engine.kubernetes.nodefit import NodeFit
 from muster.engine.kubernetes.pod import RUN_LABEL, Pod, key_of, read_pod
 from muster.engine.kubernetes.submit import read_workload
 from muster.engine.kubernetes.watch import Listener, Watch
@@ -35,7 +36,7 @@ class View:
         self._api = api
         self._audience = audience
         self._watches: dict[tuple[Resource, str], Watch] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._workloads: dict[AttemptKey, dict[str, Workload]] = {}  #: key → uid → as last seen
         self._pods: dict[AttemptKey, dict[str, Pod]] = {}
         self._changed = asyncio.Event()
@@ -43,8 +44,9 @@ class View:
     async def ready(self) -> None:
         """Until all there is has been seen once. What may not be read is named, instead of waited for."""
         if not self._watches:
+            fit = NodeFit(self._api, self._pod, self._spawn)
             for namespace in self._api.connection.namespaces:
-                self._watch(PODS, namespace, self._pod)
+                self._watch(PODS, namespace, fit.see)
                 self._watch(EVENTS, namespace, self._event, selector={})
             self._watch_workloads(JOBS)
         waiting = [watch for (what, _), watch in self._watches.items() if what != EVENTS]
@@ -108,7 +110,12 @@ class View:
     ) -> None:
         watch = Watch(self._api, resource, namespace, saw, selector=selector)
         self._watches[resource, namespace] = watch
-        self._tasks.append(asyncio.create_task(watch.run()))
+        self._spawn(watch.run())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _workload(self, resource: Resource, item: Object, there: bool) -> None:
         key, uid = key_of(item), item["metadata"]["uid"]
