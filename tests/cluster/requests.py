@@ -34,7 +34,7 @@ def read(log: Path) -> Iterator[Request]:
             verb=event["verb"],
             uri=event["requestURI"],
             resource="/".join(filter(None, [target.get("resource"), target.get("subresource")])),
-            user=event["user"]["username"],
+            user=event["user"].get("username", ""),  # none, where nobody was recognised
             user_agent=event.get("userAgent", ""),
             code=event.get("responseStatus", {}).get("code", 0),
             received_at=datetime.fromisoformat(event["requestReceivedTimestamp"]),

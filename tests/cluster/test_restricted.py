@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from cluster.accounts import TEMPLATE, engine_of
 from cluster.cluster import Cluster
+from integration.engine.contract import KEY
 from muster.domain.observation import ReplicaState
 from muster.domain.policy import Security
 from muster.domain.training import Launcher, Training
 from muster.engine.kubernetes.connect import ClusterSettings, connect
+from muster.engine.port import Work
 
 MANIFEST: dict[str, Any] = {"spec": {"template": TEMPLATE["template"]}}
 WHO = 'echo "$(id -u) $(grep NoNewPrivs /proc/self/status)"; touch /dev/shm/mine'
@@ -47,6 +56,52 @@ def test_what_a_restricted_queue_writes_is_admitted_and_runs(
             for rank, replica in ended.items():
                 assert replica.state is ReplicaState.SUCCEEDED, (replica, bench.log(rank=rank))
                 assert bench.log(rank=rank).split() == [b"1000", b"NoNewPrivs:", b"1"]
+
+    asyncio.run(scenario())
+
+
+@pytest.fixture
+def snapshot(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
+    """Where pods find the code of a run: an archive and its checksums."""
+    folder = tmp_path / "snapshot"
+    folder.mkdir()
+    (tmp_path / "train.sh").write_text('echo "code runs as $(id -u)"')
+    with tarfile.open(folder / "archive", "w") as archive:
+        archive.add(tmp_path / "train.sh", "train.sh")
+    digest = hashlib.sha256((tmp_path / "train.sh").read_bytes()).hexdigest()
+    (folder / "checksums").write_text(f"{digest}  train.sh\n")
+    serve = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer((cluster.host_address, 0), serve) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://{cluster.host_address}:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_so_is_a_run_of_code(cluster: Cluster, strict: str, tmp_path: Path, snapshot: str) -> None:
+    settings = ClusterSettings(kubeconfig=cluster.kubeconfig, namespace=strict)
+    work = Work(
+        key=KEY,
+        run_name="code",
+        project="proj",
+        entity="ann",
+        queue="strict",
+        author="ann",
+        config=TEMPLATE,
+        command=("sh", "train.sh"),
+        training=Training(nodes=2, launcher=Launcher.PLAIN),
+        has_code=True,
+    )
+
+    async def scenario() -> None:
+        async with engine_of(connect(settings), tmp_path, security=Security.RESTRICTED) as bench:
+            place = bench.place()
+            env = {**place.env, "MUSTER_CODE_URL": snapshot, "MUSTER_CODE_KEY": "mc-none"}
+            await bench.engine.submit(bench.render(work), replace(place, env=env))
+            for rank, replica in (await bench.ended(members=2)).items():
+                said = bench.log(rank=rank)
+                assert (replica.state, said) == (ReplicaState.SUCCEEDED, b"code runs as 1000\n")
 
     asyncio.run(scenario())
 

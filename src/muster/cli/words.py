@@ -21,6 +21,7 @@ SIGNS: Mapping[str, tuple[str, str]] = {
     "failed": ("✘", "red"),
     "stopped": ("■", "magenta"),
     "lost": ("?", "red"),
+    "preempted": ("↺", "yellow"),
 }
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 

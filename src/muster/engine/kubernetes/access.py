@@ -100,19 +100,13 @@ EXTRAS: Sequence[Right] = (
     ),
     Right(
         kind=KindName(plural="nodes"),
-        verbs={
-            "list": "which node could take a run, and what is free there, is not known",
-            "watch": "which node could take a run, and what is free there, is not known",
-        },
+        verbs={"list": "which node could take a run, and what is free there, is not known"},
         extra=Extra.NODES,
         everywhere=True,
     ),
     Right(
         kind=_PODS,
-        verbs={
-            "list": "what others use of the nodes is not known",
-            "watch": "what others use of the nodes is not known",
-        },
+        verbs={"list": "what others use of the nodes is not known"},
         extra=Extra.NODES,
         everywhere=True,
     ),
