@@ -136,6 +136,7 @@ class View:
         self._changed.set()
         if pod is not None:
             self._audience.saw_pod(pod, there=there)
+        self._workload(PODS, item, there)  # a pod that nothing owns is a run of its own
 
     def _event(self, item: Object, there: bool) -> None:
         if there:
