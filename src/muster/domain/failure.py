@@ -15,7 +15,7 @@ from muster.domain.failures.packages import package_of
 from muster.domain.failures.sign import FailureClass, Sign
 from muster.domain.observation import Failure
 
-__all__ = ["EndedMember", "advice_for", "classify", "title_of"]
+__all__ = ["EndedMember", "advice_for", "classify", "named", "title_of"]
 
 MAX_EVIDENCE = 8 * 1024
 MAX_EVIDENCE_LINES = 80
@@ -37,6 +37,15 @@ def classify(members: Sequence[EndedMember]) -> Failure:
     return echo or Failure(
         kind="unknown", summary="The run failed and left no reason.", advice=advice_for("unknown")
     )
+
+
+def named(reason: str) -> Failure | None:
+    """What the engine's words alone say, where they say what kind of failure it is."""
+    cause = Cause(
+        member=0, rank=None, exit_code=None, signal=None, reason=reason, traceback=None, last_lines=()
+    )
+    finding = _find(cause)
+    return None if finding.row.kind == "unknown" else _failure(cause, finding, alone=True)
 
 
 def advice_for(kind: str) -> str:

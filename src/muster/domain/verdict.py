@@ -115,7 +115,8 @@ def _judge_ended(view: AttemptView, *, stop_requested: bool) -> Judgement:
     if ReplicaState.LOST in states:
         reason = _reason(replicas, ReplicaState.LOST)
         return Judgement(state=RunState.QUEUED, end=AttemptEnd.LOST, reason=reason)
-    return Judgement(state=RunState.FAILED, end=AttemptEnd.FAILED, reason="It was ended from outside Muster.")
+    reason = _reason(replicas, ReplicaState.STOPPED) or "It was ended from outside Muster."
+    return Judgement(state=RunState.FAILED, end=AttemptEnd.FAILED, reason=reason)
 
 
 def _reason(replicas: Sequence[Replica], state: ReplicaState) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from muster.domain.access import Actor
-from muster.domain.failure import advice_for
+from muster.domain.failure import advice_for, named
 from muster.domain.observation import (
     AttemptKey,
     Fact,
@@ -206,6 +206,7 @@ def _again(tx: Tx, head: RunHead, end: AttemptEnd) -> bool:
 def _failure(seen: Failure | None, judgement: Judgement) -> Failure | None:
     if judgement.end is AttemptEnd.STOPPED:
         return None
+    seen = seen or named(judgement.reason)
     if seen is not None:
         return seen
     kinds = {AttemptEnd.LOST: "lost", AttemptEnd.PREEMPTED: "preempted"}

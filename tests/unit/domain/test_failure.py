@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.domain.failure import EndedMember, advice_for, classify, title_of
+from muster.domain.failure import EndedMember, advice_for, classify, named, title_of
 from muster.domain.failures.classes import CLASSES
 from muster.domain.failures.log import MAX_CHARS
 from muster.domain.failures.packages import package_of
@@ -166,10 +166,135 @@ def test_an_end_with_no_traceback_is_called_by_code_signal_and_reason(
     assert says in failure.summary
 
 
+@dataclass(frozen=True)
+class Said:
+    """What an engine said of a member, and what that is called."""
+
+    reason: str
+    kind: str
+    says: str
+    signal: int | None = SIGKILL  #: with which the cluster ended it: alone it would look like want of memory
+
+
+#: As a cluster says it: recorded from one.
+SAID_BY_A_CLUSTER = (
+    Said(
+        "Job muster-r1-1 was deleted from outside Muster.",
+        "deleted_outside",
+        "was ended because Job muster-r1-1 was deleted from outside Muster.",
+    ),
+    Said("Its pod was deleted from outside Muster.", "deleted_outside", "because its pod was deleted"),
+    Said(
+        "DeadlineExceeded: Job was active longer than specified deadline",
+        "deadline",
+        "ran longer than its queue allows",
+    ),
+    Said(
+        "DeadlineExceeded: Pod was active on the node longer than the specified deadline",
+        "deadline",
+        "ran longer than its queue allows",
+    ),
+    Said(
+        "Node node-1 of pod muster-r1-1-x2x4z does not answer: Taint manager: deleting due to NoExecute",
+        "node_lost",
+        "The program was lost: node node-1 does not answer.",
+    ),
+    Said(
+        "Pod muster-r1-1-x2x4z was taken away (EvictionByEvictionAPI): Eviction API: evicting",
+        "evicted",
+        "was taken away by the cluster (EvictionByEvictionAPI): Eviction API: evicting.",
+    ),
+    Said(
+        "Pod muster-r1-1-x2x4z was taken away (Evicted): The node was low on resource: memory.",
+        "evicted",
+        "(Evicted): The node was low on resource: memory.",
+    ),
+    Said(
+        'ErrImagePull: failed to pull and unpack image "example.test/train:1": not found',
+        "image_pull",
+        'its image could not be had: failed to pull and unpack image "example.test/train:1": not found.',
+    ),
+    Said("ImagePullBackOff", "image_pull", "its image could not be had."),
+    Said(
+        'InvalidImageName: Failed to apply default image tag "UPPER": repository name must be lowercase',
+        "image_pull",
+        "repository name must be lowercase.",
+    ),
+    Said(
+        "init container 'fetch' ended with exit code 4",
+        "init_failed",
+        "could not start: init container fetch ended with exit code 4 and printed nothing.",
+        signal=None,
+    ),
+    Said("OOMKilled; init container 'fetch' ended with exit code 137", "out_of_memory", "ran out of memory"),
+    Said(
+        "StartError: failed to create containerd task: OCI runtime create failed: runc create failed: unable "
+        'to start container process: exec: "/nope": stat /nope: no such file or directory: unknown',
+        "cannot_start",
+        "could not start: the command /nope is not in the image.",
+    ),
+    Said(
+        'StartError: failed to create shim task: exec: "trian": executable file not found in $PATH: unknown',
+        "cannot_start",
+        "could not start: the command trian is not in the image.",
+    ),
+    Said('StartError: exec: "/etc/hosts": permission denied', "cannot_start", "/etc/hosts is not executable"),
+    Said(
+        'CreateContainerConfigError: secret "nope" not found',
+        "cannot_start",
+        'could not start: secret "nope" not found.',
+    ),
+    Said(
+        'Pod muster-r1-1-x2x4z: FailedMount: MountVolume.SetUp failed for volume "v" : configmap "nope" not '
+        "found",
+        "cannot_start",
+        'volume "v" : configmap "nope" not found (FailedMount).',
+    ),
+    Said(
+        'violates PodSecurity "restricted:latest": runAsNonRoot != true',
+        "admission_refused",
+        "enforces the Pod Security Standard restricted:latest: runAsNonRoot != true.",
+    ),
+    Said(
+        'admission webhook "images.example.test" denied the request: not from our registry',
+        "admission_refused",
+        "the admission webhook images.example.test refuses it: not from our registry.",
+    ),
+    Said(
+        "forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi",
+        "admission_refused",
+        "the cluster refuses its pods: maximum memory usage",
+    ),
+)
+
+
+@pytest.mark.parametrize("case", SAID_BY_A_CLUSTER, ids=lambda case: case.reason[:50])
+def test_what_a_cluster_says_is_called_what_it_is(case: Said) -> None:
+    failure = classify([member(exit_code=None, signal=case.signal, reason=case.reason)])
+
+    assert failure.kind == case.kind
+    assert case.says in failure.summary
+    assert failure.evidence.startswith(case.reason)
+    assert failure.advice == advice_for(case.kind) != ""
+
+
+def test_words_that_name_no_kind_are_left_to_who_knows_more() -> None:
+    assert named("") is None
+    assert named("its host went away") is None
+
+
+@pytest.mark.parametrize("case", SAID_BY_A_CLUSTER, ids=lambda case: case.reason[:50])
+def test_the_words_alone_are_enough(case: Said) -> None:
+    failure = named(case.reason)
+
+    assert failure is not None
+    assert (failure.kind, failure.evidence) == (case.kind, case.reason)
+
+
 def test_every_class_has_a_log_and_every_log_a_case() -> None:
     found_by_log = {case.kind for case in CASES}
     needs_no_log = {"killed", "unknown", "environment_failed", "checkout_failed", "could_not_start", "lost"}
-    needs_no_log |= {"preempted"}
+    needs_no_log |= {"preempted"} | {case.kind for case in SAID_BY_A_CLUSTER}
     assert found_by_log | needs_no_log == {row.kind for row in CLASSES}
     assert {case.log for case in CASES} == {path.stem for path in LOGS.glob("*.txt")}
 

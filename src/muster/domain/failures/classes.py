@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from muster.domain.failures import distributed, machine, program
+from muster.domain.failures import cluster, distributed, machine, program
 from muster.domain.failures.sign import FailureClass
 
 CLASSES: tuple[FailureClass, ...] = (
+    cluster.DELETED_OUTSIDE,
+    cluster.DEADLINE,
+    cluster.NODE_LOST,
+    cluster.EVICTED,
+    cluster.IMAGE_PULL,
+    cluster.CANNOT_START,
+    cluster.ADMISSION_REFUSED,
     machine.GPU_OUT_OF_MEMORY,
     machine.OUT_OF_MEMORY,
+    cluster.INIT_FAILED,
     machine.SHARED_MEMORY,
     machine.DISK_FULL,
     distributed.PORT_IN_USE,

@@ -18,6 +18,7 @@ from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.engine.kubernetes import member
 from muster.engine.kubernetes.api import Resource
 from muster.engine.kubernetes.course import OPEN, UNKNOWN, Course, Kind, Status
+from muster.engine.kubernetes.member import PATIENCE, Patience
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.ranks import by_rank
 
@@ -27,7 +28,6 @@ _WENT_WRONG = {
     ReplicaState.PREEMPTED: "was taken away",
 }
 LOG_PATIENCE = timedelta(seconds=30)  #: for the rest of a log, once its pod has ended
-REFUSED_PATIENCE = timedelta(seconds=10)  #: for pods that an admission rule refuses
 STOP_WORDS = "It was stopped on request."
 
 
@@ -60,6 +60,7 @@ class Attempt:
     epoch: int
     members: int
     kind: Kind = UNKNOWN
+    patience: Patience = PATIENCE
     workload: Workload | None = None  #: as last seen
     gone: bool = False  #: the workload was there, and is not any more
     stopping: bool = False  #: we asked for its end
@@ -68,6 +69,7 @@ class Attempt:
     removed: set[str] = field(default_factory=set)  #: uids of pods that are not there any more
     waiting: str = ""  #: the cluster's words about pods that are not even made
     refused_at: datetime | None = None  #: since when they are refused for good
+    trouble: dict[str, str] = field(default_factory=dict)  #: uid → the cluster's words about what it needs
     stuck: dict[str, datetime] = field(default_factory=dict)  #: uid → since when it cannot come up
     told: dict[int, Replica] = field(default_factory=dict)
     failed: dict[int, Replica] = field(default_factory=dict)  #: those we gave up on
@@ -91,17 +93,26 @@ class Attempt:
             self.removed.add(pod.uid)
             if known is None:
                 return
-            pod = known
+            pod = replace(known, told_at=known.told_at or now, deleted_at=known.deleted_at or now)
+        elif known is None:
+            self.refused_at = None  # one was let in
+        elif known.deleted_at and pod.deleted_at:  # once it has ended, the cluster takes its grace back
+            pod = replace(pod, deleted_at=max(known.deleted_at, pod.deleted_at))
         self.pods[pod.uid] = pod
-        if there and member.patience_of(pod, since=now) is not None:
-            self.stuck.setdefault(pod.uid, now)
-        else:
-            self.stuck.pop(pod.uid, None)
+        self._note_wait(pod, now)
+
+    def see_trouble(self, uid: str, words: str, *, now: datetime) -> None:
+        """Something that a pod needs to come up is not there (yet)."""
+        self.trouble[uid] = words
+        if uid in self.pods:
+            self._note_wait(self.pods[uid], now)
 
     def refuse_pods(self, words: str, *, final: bool, now: datetime) -> None:
         """Its pods are not even made. `final`: not for want of room, so that waiting helps nobody."""
         self.waiting = words
-        if final and self.refused_at is None:
+        if not final:
+            self.refused_at = None
+        elif self.refused_at is None:
             self.refused_at = now
 
     @property
@@ -116,28 +127,21 @@ class Attempt:
     def give_up(self, now: datetime) -> list[str]:
         """Members whose pods will not come up have failed. Returns why, of those that are new."""
         hopeless: list[str] = []
-        for rank, pods in self.ranked().items():
-            pod = pods[-1]
-            if rank in self.failed or pod.uid not in self.stuck:
-                continue
-            wait = member.patience_of(pod, since=self.stuck[pod.uid])
-            if wait is not None and now >= wait.until:
+        ranked = self.ranked()
+        for rank, pods in ranked.items():
+            wait = self._wait(pods[-1])
+            if rank not in self.failed and wait is not None and now >= wait.until:
                 seen = member.replica_of(rank, pods, now=now)
                 self.failed[rank] = replace(
                     seen, state=ReplicaState.FAILED, reason=wait.reason, ended_at=now, log_bytes=0
                 )
                 hopeless.append(wait.reason)
-        if (
-            self.refused_at
-            and not self.pods
-            and not self.failed
-            and now >= self.refused_at + REFUSED_PATIENCE
-        ):
-            for rank in range(self.members):
+        if self.refused_at and now >= self.refused_at + self.patience.refused and not self.ending:
+            for rank in set(range(self.members)) - ranked.keys() - self.failed.keys():
                 self.failed[rank] = Replica(
                     rank=rank, state=ReplicaState.FAILED, reason=self.waiting, ended_at=now, log_bytes=0
                 )
-            hopeless.append(self.waiting)
+                hopeless.append(self.waiting)
         return hopeless
 
     def ranked(self) -> dict[int, list[Pod]]:
@@ -158,18 +162,37 @@ class Attempt:
                 fresh.append(seen)
         return fresh
 
+    def _note_wait(self, pod: Pod, now: datetime) -> None:
+        trouble = self.trouble.get(pod.uid, "")
+        waits = member.wait_of(pod, self.patience, since=now, trouble=trouble) is not None
+        if waits and pod.uid not in self.removed:
+            self.stuck.setdefault(pod.uid, now)
+        else:
+            self.stuck.pop(pod.uid, None)
+
+    def _wait(self, pod: Pod) -> member.Wait | None:
+        since = self.stuck.get(pod.uid)
+        if since is None:
+            return None
+        return member.wait_of(pod, self.patience, since=since, trouble=self.trouble.get(pod.uid, ""))
+
     def _as_seen(self, rank: int, pods: list[Pod], now: datetime) -> Replica:
         """By its pods alone; STOPPED if they were told to end."""
         if rank in self.failed:
             return self.failed[rank]
         pod = pods[-1]
-        seen = member.replica_of(rank, pods, now=now)
+        seen = member.replica_of(rank, pods, now=now, trouble=self.trouble.get(pod.uid, ""))
         if pod.uid in self.removed and not seen.state.ended:
             seen = member.gone(seen, pod, now=now)
-        obeyed = seen.state is ReplicaState.SUCCEEDED and self.stopping
-        if (seen.state is ReplicaState.FAILED or obeyed) and _was_told_to_end(pod, seen):
+        if seen.state in (ReplicaState.SUCCEEDED, ReplicaState.FAILED) and self._was_told_to_end(pod):
             return replace(seen, state=ReplicaState.STOPPED)
         return seen
+
+    def _was_told_to_end(self, pod: Pod) -> bool:
+        if pod.was_told_to_end:
+            return True
+        at_once = pod.told_at is not None and pod.ended_at is not None and pod.ended_at >= pod.told_at
+        return self.stopping and at_once  # without any grace
 
     def _look(
         self,
@@ -186,11 +209,13 @@ class Attempt:
         if not seen.state.ended:
             return seen
         if seen.state is ReplicaState.STOPPED:
-            seen = self._stopped(seen, raw)
-        log = logs.get(pod.uid, NO_LOG)
-        if not self._is_final(seen) or not (log.whole or self._may_go_without_log(pod, now)):
+            seen = self._stopped(seen, pod, raw)
+        if not self._is_final(seen):
             return None
-        return replace(seen, log_bytes=log.length)
+        progress = [logs.get(one.uid, NO_LOG) for one in pods]
+        if not all(log.whole for log in progress) and not self._may_go_without_log(seen, pod, now):
+            return None
+        return replace(seen, log_bytes=max(log.length for log in progress))
 
     def _without_pod(self, rank: int, now: datetime) -> Replica | None:
         end = Replica(rank=rank, state=ReplicaState.STOPPED, ended_at=now, log_bytes=0)
@@ -207,12 +232,19 @@ class Attempt:
     def _is_final(self, seen: Replica) -> bool:
         if seen.state in (ReplicaState.SUCCEEDED, ReplicaState.LOST) or self.kind is UNKNOWN:
             return True
-        return self.ending
+        return self.ending or seen.rank in self.failed
 
-    def _stopped(self, seen: Replica, raw: Mapping[int, Replica]) -> Replica:
-        """Who was told to end did not fail by itself; unless time was up, somebody else is the reason."""
-        if self.status.reason == "DeadlineExceeded" and not self.stopping:
+    def _stopped(self, seen: Replica, pod: Pod, raw: Mapping[int, Replica]) -> Replica:
+        """Who was told to end did not fail by itself; but for whose sake?"""
+        if self.stopping:
+            return replace(seen, reason=self._why_ended(seen.rank, raw))
+        if self.status.reason == "SuccessPolicy":  # its owner says who must succeed, and they did
+            return replace(seen, state=ReplicaState.SUCCEEDED, reason="")
+        if self.status.reason == "DeadlineExceeded":
             return replace(seen, state=ReplicaState.FAILED, reason=self._verdict())
+        own = member.last_end(seen, pod) if self.status.course is Course.FAILED else None
+        if own is not None:  # its workload gave up restarting it
+            return replace(own, reason="; ".join(filter(None, (own.reason, self._verdict()))))
         return replace(seen, reason=self._why_ended(seen.rank, raw))
 
     def _verdict(self) -> str:
@@ -232,15 +264,9 @@ class Attempt:
             return "Its pod was deleted from outside Muster."
         return f"{self.workload.resource.kind} {self.workload.name} was deleted from outside Muster."
 
-    def _may_go_without_log(self, pod: Pod, now: datetime) -> bool:
+    def _may_go_without_log(self, seen: Replica, pod: Pod, now: datetime) -> bool:
         """The rest of the log cannot be had any more."""
-        ends = [one.ended.ended_at for one in pod.containers if one.ended and one.ended.ended_at]
-        at = max(ends, default=None) or pod.deleted_at or pod.created
+        if seen.state is ReplicaState.LOST:
+            return True
+        at = pod.ended_at or pod.deleted_at or pod.created
         return now >= at + LOG_PATIENCE
-
-
-def _was_told_to_end(pod: Pod, seen: Replica) -> bool:
-    """Before it ended by itself."""
-    if pod.told_at is None:
-        return False
-    return seen.ended_at is None or seen.ended_at >= pod.told_at

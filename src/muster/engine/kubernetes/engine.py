@@ -20,6 +20,7 @@ from muster.engine.kubernetes.connect import Connection
 from muster.engine.kubernetes.course import kind_of
 from muster.engine.kubernetes.happening import Happenings
 from muster.engine.kubernetes.logbook import Logbook
+from muster.engine.kubernetes.member import PATIENCE, Patience
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.removal import Removal, persist
 from muster.engine.kubernetes.submit import Parts, Submitter, translated
@@ -46,10 +47,12 @@ class KubernetesEngine:
         *,
         agent: str,
         keep: timedelta = KEEP,
+        patience: Patience = PATIENCE,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._connection = connection
         self._keep = keep
+        self._patience = patience
         self._clock = clock
         self._api = Api(connection)
         self._view = View(self._api, self)
@@ -193,6 +196,7 @@ class KubernetesEngine:
             epoch=epoch,
             members=workload.members,
             kind=kind,
+            patience=self._patience,
             workload=self._view.made(key, workload),
         )
         self._happenings.knows(workload.uid, key)
@@ -214,7 +218,8 @@ class KubernetesEngine:
                 self._logbook.keep_error(attempt, replica.rank)
             self._tell(attempt.key, ReplicaSeen(replica=replica))
         bad = next((one for one in attempt.told.values() if one.state in _BAD_ENDS), None)
-        if bad is not None and not (attempt.over or attempt.stopping or attempt.gone):
+        is_left = not attempt.over or bool(attempt.failed)  # what was given up on might still come up
+        if bad is not None and is_left and not (attempt.stopping or attempt.gone):
             attempt.stopping, attempt.because = True, f"It was ended because rank {bad.rank} ended."
             self._spawn(persist(lambda: self._end(attempt)))
 
@@ -234,9 +239,11 @@ class KubernetesEngine:
     def _tell_happenings(self) -> None:
         for key, happening in self._happenings.take(self._attempts):
             attempt = self._attempts[key]
-            if happening.refuses_pods and not attempt.pods:
-                attempt.refuse_pods(happening.message, final=not happening.is_quota, now=self._clock())
-                self._review(attempt)
+            if happening.refuses_pods:
+                attempt.refuse_pods(happening.words, final=happening.is_final, now=self._clock())
+            elif happening.is_trouble:
+                attempt.see_trouble(happening.uid, happening.sentence, now=self._clock())
+            self._review(attempt)
             level = "warning" if happening.is_warning else "info"
             self._tell(key, Noted(message=happening.sentence, level=level))
 

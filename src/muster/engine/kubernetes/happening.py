@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
@@ -17,8 +18,18 @@ OWN_DOING = frozenset({"Suspended", "Resumed"})  #: how a run is put into the cl
 OLD = timedelta(seconds=30)  #: what happened before we came was told by whoever was here then
 
 
+#: A pod cannot come up for want of something outside of it: a volume, a network.
+TROUBLE = frozenset(
+    "FailedMount FailedAttachVolume FailedMapVolume FailedCreatePodSandBox NetworkNotReady".split()
+)
+_PREAMBLE = re.compile(r'^Error creating: (?:pods? "[^"]*" is (?=forbidden|invalid))?(?:forbidden: )?')
+#: The API server's final no; anything else, such as a webhook that does not answer, may pass.
+_FINAL = re.compile(r"\bis (?:forbidden|invalid)\b|denied the request")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Happening:
+    uid: str  #: of what it is about
     about: str  #: such as "Pod train-0"
     reason: str
     message: str
@@ -26,7 +37,12 @@ class Happening:
 
     @property
     def sentence(self) -> str:
-        return f"{self.about}: {self.reason}: {' '.join(self.message.split())}"
+        return f"{self.about}: {self.reason}: {self.words}"
+
+    @property
+    def words(self) -> str:
+        """Without the name of a pod that was never made: it is another one at each try."""
+        return " ".join(_PREAMBLE.sub("", self.message).split())
 
     @property
     def refuses_pods(self) -> bool:
@@ -34,8 +50,12 @@ class Happening:
         return self.reason == "FailedCreate"
 
     @property
-    def is_quota(self) -> bool:
-        return "exceeded quota" in self.message
+    def is_final(self) -> bool:
+        return _FINAL.search(self.message) is not None and "exceeded quota" not in self.message
+
+    @property
+    def is_trouble(self) -> bool:
+        return self.reason in TROUBLE
 
 
 class Happenings:
@@ -58,19 +78,20 @@ class Happenings:
 
     def see(self, item: Object) -> None:
         about = item.get("involvedObject") or {}
-        uid, reason, message = about.get("uid"), item.get("reason", ""), item.get("message", "")
         at = item.get("lastTimestamp") or item.get("eventTime") or item["metadata"]["creationTimestamp"]
-        if reason in OWN_DOING or not uid or moment(at) < self._since or (uid, reason, message) in self._told:
-            return
-        self._told[uid, reason, message] = None
-        if len(self._told) > MAX_KNOWN:
-            self._told.popitem(last=False)
         happening = Happening(
+            uid=about.get("uid", ""),
             about=f"{about.get('kind', 'Object')} {about.get('name', '')}",
-            reason=reason,
-            message=message,
+            reason=item.get("reason", ""),
+            message=item.get("message", ""),
             is_warning=item.get("type") == "Warning",
         )
+        uid, told = happening.uid, (happening.uid, happening.reason, happening.words)
+        if happening.reason in OWN_DOING or not uid or moment(at) < self._since or told in self._told:
+            return
+        self._told[told] = None
+        if len(self._told) > MAX_KNOWN:
+            self._told.popitem(last=False)
         self._waiting.setdefault(uid, []).append(happening)
         if uid in self._owner:
             self._ready.add(uid)

@@ -10,7 +10,8 @@ from pathlib import Path
 from muster.domain.observation import AttemptKey
 from muster.engine.kubernetes.api import Api
 from muster.engine.kubernetes.attempt import Attempt, LogProgress
-from muster.engine.kubernetes.follow import Follower, Spool
+from muster.engine.kubernetes.follow import Follower
+from muster.engine.kubernetes.spool import Spool
 from muster.engine.port import NO_LOGS, LogEnd
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,6 +27,7 @@ class Ended:
 @dataclass(frozen=True, kw_only=True)
 class Container:
     name: str
+    is_sidecar: bool = False  #: stands beside the others for as long as they run, and is ended after them
     restarts: int = 0
     waiting: str = ""  #: the reason it does not run yet, such as ImagePullBackOff
     message: str = ""  #: the runtime's words about it
@@ -66,6 +67,25 @@ class Pod:
     def over(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
 
+    @property
+    def everyone(self) -> tuple[Container, ...]:
+        return (*self.inits, *self.containers)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When its last container did, as far as that is known."""
+        ends = (one.ended.ended_at for one in self.everyone if one.ended and one.ended.ended_at)
+        return max(ends, default=None)
+
+    @property
+    def was_told_to_end(self) -> bool:
+        """Before it had ended by itself. Times are whole seconds; but what has ended gets no grace."""
+        if self.told_at is None or self.deleted_at is None:
+            return False
+        if self.ended_at is None:
+            return not self.over or self.told_at < self.deleted_at
+        return self.ended_at > self.told_at or (self.ended_at == self.told_at < self.deleted_at)
+
 
 def key_of(item: Mapping[str, Any]) -> AttemptKey | None:
     """Which attempt an object belongs to; None if it is not Muster's."""
@@ -88,9 +108,6 @@ def read_pod(item: Mapping[str, Any]) -> Pod | None:
     is_disrupted = disrupted.get("status") == "True"
     deleted_at = _maybe(metadata.get("deletionTimestamp"))
     grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
-    init_names = [one["name"] for one in spec.get("initContainers") or ()]
-    inits = _containers(status.get("initContainerStatuses"), init_names)
-    names = [one["name"] for one in spec.get("containers") or ()]
     return Pod(
         uid=metadata["uid"],
         name=metadata["name"],
@@ -107,8 +124,8 @@ def read_pod(item: Mapping[str, Any]) -> Pod | None:
         unplaced=_words(placed) if placed.get("status") == "False" else "",
         disruption=disrupted.get("reason", "") if is_disrupted else "",
         disruption_message=disrupted.get("message", "") if is_disrupted else "",
-        containers=_containers(status.get("containerStatuses"), names),
-        inits=inits,
+        containers=_containers(status.get("containerStatuses"), spec.get("containers")),
+        inits=_containers(status.get("initContainerStatuses"), spec.get("initContainers")),
     )
 
 
@@ -123,17 +140,18 @@ def _index(labels: Mapping[str, str]) -> int | None:
     return None
 
 
-def _containers(statuses: Any, names: Iterable[str]) -> tuple[Container, ...]:
+def _containers(statuses: Any, specs: Any) -> tuple[Container, ...]:
     """In the order of the spec, whether the kubelet has spoken of them or not."""
     told = {one["name"]: one for one in statuses or ()}
-    return tuple(_container(name, told.get(name, {})) for name in names)
+    return tuple(_container(spec, told.get(spec["name"], {})) for spec in specs or ())
 
 
-def _container(name: str, status: Mapping[str, Any]) -> Container:
+def _container(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Container:
     state = status.get("state") or {}
     waiting, running = state.get("waiting") or {}, state.get("running")
     return Container(
-        name=name,
+        name=spec["name"],
+        is_sidecar=spec.get("restartPolicy") == "Always",
         restarts=status.get("restartCount", 0),
         waiting=waiting.get("reason", ""),
         message=waiting.get("message", ""),

@@ -7,7 +7,7 @@ A pod that stands in for a failed one takes its rank.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from muster.engine.kubernetes.pod import Pod
 
@@ -41,9 +41,12 @@ def _deal(pods: Sequence[Pod], found: dict[int, list[Pod]], members: int) -> Non
 
 
 def _open_rank(found: dict[int, list[Pod]], members: int) -> int | None:
-    """The first that nobody has, else the first whose pod failed."""
-    taken: Collection[int] = found
-    free = next((rank for rank in range(members) if rank not in taken), None)
+    """The first that nobody has, else the first whose pod failed or was taken away."""
+    free = next((rank for rank in range(members) if rank not in found), None)
     if free is not None:
         return free
-    return next((rank for rank in sorted(found) if found[rank][-1].phase == "Failed"), None)
+    return next((rank for rank in sorted(found) if _is_vacant(found[rank][-1])), None)
+
+
+def _is_vacant(pod: Pod) -> bool:
+    return pod.phase == "Failed" or (pod.phase != "Succeeded" and pod.told_at is not None)

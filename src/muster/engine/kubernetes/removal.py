@@ -12,6 +12,7 @@ from muster.domain.errors import CannotPlace, MusterError, Overtaken
 from muster.domain.observation import AttemptKey
 from muster.engine.kubernetes.api import PODS, Api
 from muster.engine.kubernetes.attempt import Workload
+from muster.engine.kubernetes.member import NODE_GONE
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.submit import Submitter, translated
 from muster.engine.kubernetes.view import View
@@ -85,4 +86,4 @@ async def persist(act: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def _is_beyond_reach(pod: Pod) -> bool:
     """Ended, or on a node that does not answer: nothing can be done about it from here."""
-    return pod.over or bool(pod.disruption)
+    return pod.over or pod.disruption in NODE_GONE

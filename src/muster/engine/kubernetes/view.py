@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 from muster.domain.errors import CannotPlace
 from muster.domain.observation import AttemptKey
@@ -143,6 +143,7 @@ class View:
         self._changed.set()
         if pod is not None:
             self._audience.saw_pod(pod, there=there)
+        self._workload(PODS, item, there)  # a pod that nothing owns is a run of its own
 
     def _event(self, item: Object, there: bool) -> None:
         if there:

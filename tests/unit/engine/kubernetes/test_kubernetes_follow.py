@@ -15,8 +15,9 @@ from muster.domain.observation import AttemptKey
 from muster.engine.kubernetes import follow
 from muster.engine.kubernetes.api import Api
 from muster.engine.kubernetes.connect import Connection
-from muster.engine.kubernetes.follow import Follower, Spool
+from muster.engine.kubernetes.follow import Follower
 from muster.engine.kubernetes.pod import Container, Ended, Pod
+from muster.engine.kubernetes.spool import Spool
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = Pod(
