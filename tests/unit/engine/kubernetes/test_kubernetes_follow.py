@@ -42,6 +42,7 @@ class Log:
 
     def __init__(self, folder: Path, answer: Answer) -> None:
         self._answer = answer
+        self._news = asyncio.Event()
         self.asked = 0
         self.ended = asyncio.Event()
         self.spool = Spool.open(folder / "0.log")
@@ -53,12 +54,14 @@ class Log:
 
     def _handle(self, request: httpx2.Request) -> httpx2.Response:
         self.asked += 1
+        self._news.set()
         return self._answer(self.asked)
 
     async def asks(self, times: int) -> None:
         async with asyncio.timeout(10):
             while self.asked < times:
-                await asyncio.sleep(0.001)
+                self._news.clear()
+                await self._news.wait()
 
     async def ends(self) -> None:
         async with asyncio.timeout(10):
