@@ -18,7 +18,7 @@ from types import ModuleType
 from bench import machine, report
 from bench.harness import Plan, Row, missing, say, why
 
-BENCHMARKS = ("start", "burst", "claims", "logs", "training", "weight", "render", "order")
+BENCHMARKS = ("start", "burst", "claims", "logs", "training", "weight", "render", "order", "kubernetes")
 HERE = Path(__file__).resolve().parent
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -85,11 +86,13 @@ class Api:
         self.connection = connection
         self._http = connection.http
         self._known: dict[str, dict[str, Resource]] = {}  #: apiVersion → kind → where
+        self._discovery = asyncio.Lock()  #: many runs that begin at once ask once
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """Where the cluster keeps this kind."""
-        if kind not in self._known.get(api_version, {}):
-            self._known[api_version] = await self._discover(api_version)
+        async with self._discovery:
+            if kind not in self._known.get(api_version, {}):
+                self._known[api_version] = await self._discover(api_version)
         found = self._known[api_version].get(kind)
         if found is None:
             raise BadTemplate(
