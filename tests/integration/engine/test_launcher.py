@@ -442,3 +442,37 @@ def test_the_root_cause_is_in_the_log(tmp_path: Path, torch_python: str) -> None
     cause = said[said.index("Root Cause (first observed failure):") :]
     assert re.search(r"rank +: 1 \(local_rank: 1\)", cause)
     assert re.search(r"exitcode +: 1 ", cause)
+
+
+RECORDED = """
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def main():
+    raise ValueError("boom")
+
+main()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_recorded_root_cause_is_in_the_termination_log(tmp_path: Path, torch_python: str) -> None:
+    (tmp_path / "train.py").write_text(RECORDED)
+    log = tmp_path / "termination-log"
+    log.touch()
+    env = {
+        "NPROC_PER_NODE": "2",
+        "MUSTER_LAUNCHER": "torchrun",
+        "MUSTER_PYTHON": torch_python,
+        "MUSTER_ERROR_DIR": str(tmp_path),
+        "MUSTER_TERMINATION_LOG": str(log),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = ["sh", str(launcher_path()), str(tmp_path / "train.py")]
+    done = subprocess.run(
+        command, env=environ(env), cwd=tmp_path, capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 1, done.stderr
+    stack = json.loads(log.read_text())["message"]["extraInfo"]["py_callstack"]
+    assert stack.rstrip().endswith("ValueError: boom")
