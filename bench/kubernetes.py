@@ -7,7 +7,7 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -79,7 +79,7 @@ def placement(plan: Plan, muster: InCluster) -> Row:
             muster.cluster.api.post(muster.jobs, content=body, headers=headers).raise_for_status()
             return (_placed(pods, "raw", name) - began) / 1e6
 
-        def several(once: Any) -> float:
+        def several(once: Callable[[], float]) -> float:
             taken = []
             for _ in range(times):
                 time.sleep(random.uniform(0, _PAUSE))  # noqa: S311 - a phase, no secret

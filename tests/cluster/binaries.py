@@ -65,6 +65,11 @@ GROUPS = (
     Group(name="etcd", module="kubernetes", packages={"etcd": "go.etcd.io/etcd/server/v3"}, on_path=False),
     Group(name="coredns", module="coredns", packages={"coredns": "."}),
     Group(name="kwok", module="kwok", packages={"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+    Group(
+        name="metrics-server",
+        module="metrics-server",
+        packages={"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"},
+    ),
 )
 
 

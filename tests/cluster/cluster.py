@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import httpx
 
-from cluster import binaries, files, images, packages, parts, requests
+from cluster import binaries, files, images, metrics, packages, parts, requests
 from cluster.errors import ClusterError
 from cluster.network import API_SERVICE, Network, join
 from cluster.nodes import simulated
@@ -40,6 +40,7 @@ class Cluster:
         self._pki = room.folder / "pki"
         self._numbers = count(1)
         self._simulates = False
+        self._measures = False
         self._others: list[str] = []  #: nodes that stand in while the real one is lost
         self.folder = room.folder
         self.logs = room.logs
@@ -157,7 +158,8 @@ class Cluster:
         self.start_apiserver()
 
     def stop_apiserver(self) -> None:
-        self.room.stop("kube-apiserver")
+        # It would wait a minute for watches to end by themselves.
+        self.room.stop("kube-apiserver", seconds=2)
 
     def start_apiserver(self) -> None:
         self._run(
@@ -204,6 +206,15 @@ class Cluster:
         for name in names:
             self.api.delete(f"/api/v1/nodes/{name}").raise_for_status()
 
+    def start_metrics(self) -> None:
+        """The metrics API, once it knows what every pod uses; it looks every ten seconds."""
+        if self._measures:
+            return
+        self._run("metrics-server", metrics.server(self._programs["metrics-server"], self.folder))
+        self._measures = True
+        self.apply(*metrics.objects(self._pki / "ca.crt", self._network), namespace="kube-system")
+        self.room.wait_for("metrics-server", self._measures_the_node, seconds=90)
+
     # How it comes up
 
     def _start(self) -> None:
@@ -243,6 +254,7 @@ class Cluster:
         names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
         authority.server("kube-apiserver", names=(*names, node, API_SERVICE, "127.0.0.1"))
         kubelet = authority.server("kubelet", names=(files.NODE, node))
+        authority.server(metrics.NAME, names=(metrics.NAME,))
         authority.client("service-accounts")
         authority.client("aggregator")
         users = {
@@ -252,6 +264,7 @@ class Cluster:
             "scheduler.kubeconfig": ("system:kube-scheduler", None),
             "dns.kubeconfig": ("system:dns", "system:masters"),
             "kwok.kubeconfig": ("system:kwok", "system:masters"),
+            "metrics.kubeconfig": ("system:metrics", "system:masters"),
         }
         contents = {
             name: files.kubeconfig(
@@ -303,6 +316,9 @@ class Cluster:
     def _are_ready(self, names: Sequence[str]) -> bool:
         nodes = self.api.get("/api/v1/nodes").raise_for_status().json()["items"]
         return set(names) <= {node["metadata"]["name"] for node in nodes if _is_ready(node)}
+
+    def _measures_the_node(self) -> bool:
+        return self.api.get(f"/apis/metrics.k8s.io/v1beta1/nodes/{files.NODE}").status_code == 200
 
     def _has_default_account(self) -> bool:
         """No pod is admitted into a namespace before."""

@@ -138,6 +138,7 @@ def audit_policy() -> str:
                         "system:kube-controller-manager",
                         "system:kube-scheduler",
                         "system:kwok",
+                        "system:metrics",
                         "system:dns",
                     ],
                 },

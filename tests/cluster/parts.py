@@ -35,14 +35,14 @@ def apiserver(program: Path, folder: Path, network: Network) -> list[str]:
         f"--kubelet-client-certificate={pki}/admin.crt",
         f"--kubelet-client-key={pki}/admin.key",
         "--kubelet-preferred-address-types=InternalIP",
-        # How it shows further API servers (an APIService) who asks, and finds them without a kube-proxy.
-        f"--proxy-client-cert-file={pki}/aggregator.crt",
-        f"--proxy-client-key-file={pki}/aggregator.key",
+        # What it passes on to servers behind it, the metrics API among them.
         f"--requestheader-client-ca-file={pki}/ca.crt",
         "--requestheader-allowed-names=aggregator",
         "--requestheader-username-headers=X-Remote-User",
         "--requestheader-group-headers=X-Remote-Group",
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki}/aggregator.crt",
+        f"--proxy-client-key-file={pki}/aggregator.key",
         "--enable-aggregator-routing",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",  # Pod Security is among those on by default

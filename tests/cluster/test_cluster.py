@@ -190,6 +190,16 @@ def test_simulated_pods_of_a_job_end_as_their_annotations_say(cluster: Cluster, 
         cluster.remove_nodes(nodes)
 
 
+@pytest.mark.slow
+def test_the_metrics_api_says_what_a_pod_uses(cluster: Cluster, namespace: str) -> None:
+    cluster.apply(pod("busy", "sh", "-c", "while true; do true; done"), namespace=namespace)
+    cluster.start_metrics()
+    busy = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/busy"
+    until(lambda: cluster.api.get(busy).status_code == 200, seconds=60, what="the pod is measured")
+    [container] = cluster.api.get(busy).json()["containers"]
+    assert set(container["usage"]) == {"cpu", "memory"}
+
+
 def test_pod_security_is_enforced_where_a_namespace_asks_for_it(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     with pytest.raises(ClusterError, match="violates PodSecurity"):
