@@ -51,7 +51,10 @@ async def live(bench: Bench, cluster: Cluster, namespace: str) -> None:
     labels = {"muster.dev/run-id": ORPHAN.run_id, "muster.dev/attempt": str(ORPHAN.attempt)}
     pod = {
         "metadata": {"name": "orphan", "labels": labels},
-        "spec": {"containers": [{"name": "main", "image": BUSYBOX}], "nodeSelector": {"no": "where"}},
+        "spec": {
+            "containers": [{"name": "main", "image": BUSYBOX}],
+            "schedulingGates": [{"name": "muster.test/never"}],
+        },
     }
     cluster.api.post(f"{place}/pods", json=pod).raise_for_status()
     assert await bench.engine.leftovers() == [ORPHAN]

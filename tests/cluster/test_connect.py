@@ -221,7 +221,7 @@ def test_credentials_that_have_expired_are_named_and_no_run_fails_for_them(
         )
         try:
             with pytest.raises(CannotPlace, match="credentials of this agent are not accepted"):
-                await engine.inventory()
+                await engine.leftovers()
         finally:
             await engine.close()
 

@@ -14,17 +14,18 @@ from cluster.cluster import Cluster
 from cluster.images import BUSYBOX
 from cluster.nodes import SELECTOR, TOLERATION
 from cluster.test_cluster import phase, pod
-from cluster.test_usage import RULES
+from cluster.test_usage import RULES, rules_of
 from installation import until
 from integration.engine.contract import DEADLINE, KEY, Bench
 from muster.domain.observation import ReplicaState
 from muster.domain.training import Training
+from muster.engine.kubernetes.access import Extra
 from muster.engine.kubernetes.connect import ClusterSettings, connect
 from muster.engine.kubernetes.engine import KubernetesEngine
 from muster.engine.kubernetes.render import render
 
 THERE: dict[str, Any] = {"nodeSelector": SELECTOR, "tolerations": [TOLERATION]}
-LOOK = [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}]
+LOOK = rules_of(Extra.NODES)
 
 
 @asynccontextmanager

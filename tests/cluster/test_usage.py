@@ -21,21 +21,21 @@ from cluster.pki import Authority
 from installation import until
 from integration.engine.contract import KEY, Bench
 from muster.domain.training import Training
+from muster.engine.kubernetes.access import EXTRAS, Extra, rights
 from muster.engine.kubernetes.connect import ClusterSettings, connect
 from muster.engine.kubernetes.engine import KubernetesEngine
 from muster.engine.kubernetes.render import render
+from muster.engine.kubernetes.role import rules
 from muster.engine.port import Sample
 
 DEADLINE = 60.0
 GROUP = "metrics.k8s.io"
-#: What an engine needs, but nothing that is about usage.
-RULES = [
-    {
-        "apiGroups": ["", "batch"],
-        "resources": ["jobs", "pods", "pods/log", "events", "secrets", "services", "configmaps"],
-        "verbs": ["*"],
-    }
-]
+RULES = rules(rights())  #: nothing that is about usage
+
+
+def rules_of(extra: Extra) -> list[dict[str, Any]]:
+    """What the role has for this, where somebody chose it."""
+    return rules(right for right in EXTRAS if right.extra is extra)
 
 
 @asynccontextmanager
@@ -75,8 +75,10 @@ def test_a_kubelet_tells_of_processor_memory_and_network(
     def is_busy(found: list[Sample]) -> bool:
         return len(found) == 2 and all((one.cpu or 0) > 0.01 for one in found)
 
+    kubeconfig = cluster.kubeconfig_for("agent", namespace, RULES, cluster_rules=rules_of(Extra.KUBELET))
+
     async def scenario() -> None:
-        async with running(cluster.kubeconfig, namespace, tmp_path, members=2) as bench:
+        async with running(kubeconfig, namespace, tmp_path, members=2) as bench:
             found = await samples(bench, is_busy)
             assert [(one.key, one.rank) for one in found] == [(KEY, 0), (KEY, 1)]
             for one in found:
@@ -108,8 +110,7 @@ def test_a_metrics_api_is_asked_once_for_all_runs_of_a_namespace(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     """The metrics API is a stand-in that answers in the documented form; all on the way to it is real."""
-    right = {"apiGroups": [GROUP], "resources": ["pods"], "verbs": ["list"]}
-    kubeconfig = cluster.kubeconfig_for("agent", namespace, [*RULES, right])
+    kubeconfig = cluster.kubeconfig_for("agent", namespace, [*RULES, *rules_of(Extra.METRICS)])
 
     async def scenario() -> None:
         with metrics_api(cluster, namespace, tmp_path) as asked:
