@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from decimal import Decimal
 from typing import Any, cast
 
 import pytest
@@ -210,7 +211,7 @@ def test_requests_add_up_as_in_the_scheduler() -> None:
         "initContainers": [container("1", restartPolicy="Always"), container("4")],
         "overhead": {"cpu": "250m"},
     }
-    assert fit.requests_of(spec) == {"cpu": fit.Decimal("5.25"), "pods": 1}
+    assert fit.requests_of(spec) == {"cpu": Decimal("5.25"), "pods": 1}
 
 
 # when nodes are looked at
