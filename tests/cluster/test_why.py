@@ -52,7 +52,8 @@ def muster(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Install
 
 
 def say(muster: Installation, *words: str) -> Any:
-    done = muster.muster(*words, "--json")
+    """What a command answers with `--json`."""
+    done = muster.muster(*words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -61,17 +62,19 @@ def test_a_run_that_has_no_place_says_why_and_the_running_one_what_it_uses(
     cluster: Cluster, muster: Installation
 ) -> None:
     def launch(gpus: int, script: str) -> str:
-        words = ("launch", "-q", "cluster", "--set", f"gpus={gpus}", "--", "sh", "-c", script)
+        words = ("launch", "--json", "-q", "cluster", "--set", f"gpus={gpus}", "--", "sh", "-c", script)
         return str(say(muster, *words)["id"])
 
     big = launch(GPUS - 1, "while :; do :; done")
     until(
-        lambda: say(muster, "run", "show", big)["state"] == "running", what="the first run runs", seconds=60
+        lambda: say(muster, "run", "show", "--json", big)["state"] == "running",
+        what="the first run runs",
+        seconds=60,
     )
     small = launch(2, "true")
 
     def why() -> Any:
-        found = say(muster, "run", "why", small)
+        found = say(muster, "run", "why", "--json", small)
         return found if "It needs" in found["summary"] else None
 
     found = until(why, what="the reason", seconds=60)
@@ -84,12 +87,16 @@ def test_a_run_that_has_no_place_says_why_and_the_running_one_what_it_uses(
     assert found["advice"] == "Wait until other runs end, or launch it with fewer GPUs on each node."
 
     def used() -> Any:
-        [series] = say(muster, "run", "usage", big)["items"] or [None]
+        [series] = say(muster, "run", "usage", "--json", big)["items"] or [None]
         return series and [value for value in series["values"]["cpu"] if value]
 
     assert until(used, what="a sample", seconds=60)
     listed = muster.muster("agent", "list").stdout
     assert "placed by the cluster" in listed
     assert str(2**59) not in listed
-    say(muster, "run", "stop", big)
-    until(lambda: say(muster, "run", "show", small)["state"] == "succeeded", what="its turn", seconds=60)
+    say(muster, "run", "stop", "--json", big)
+    until(
+        lambda: say(muster, "run", "show", "--json", small)["state"] == "succeeded",
+        what="its turn",
+        seconds=60,
+    )
