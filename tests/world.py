@@ -22,6 +22,7 @@ from muster.domain.resources import Resources
 from muster.domain.run import Event, Run
 from muster.service import accounts, claim, explain, fleet, launch, observe, queue, stop, sweep
 from muster.service.claim import Assignment, Held
+from muster.service.explanation import Explanation
 from muster.service.launch import Order
 from muster.service.observe import Refused, Report
 from muster.store import accounts as store_accounts
@@ -133,13 +134,14 @@ class World:
         config: Mapping[str, Any] = CONFIG,
         variables: Mapping[str, Any] = VARIABLES,
         actor: Actor | None = None,
+        resource: str = "process",
     ) -> Queue:
         return self.do(
             lambda tx: queue.create(
                 tx,
                 actor or self.owner,
                 name=name,
-                resource="process",
+                resource=resource,
                 config=config,
                 variables=variables,
                 entity=None,
@@ -180,7 +182,7 @@ class World:
     def events(self, run_id: str) -> list[Event]:
         return self.do(lambda tx: events.of_run(tx.conn, run_id))
 
-    def why(self, run_id: str) -> explain.Explanation:
+    def why(self, run_id: str) -> Explanation:
         run = self.run(run_id)
         return self.do(lambda tx: explain.explain(tx.conn, run, now=self.now))
 
@@ -194,13 +196,14 @@ class World:
         total: Resources = MACHINE,
         incarnation: str | None = None,
         actor: Actor | None = None,
+        engine: str = "process",
     ) -> Worker:
         """Register an agent; one of the same name is a restarted one."""
         fresh = incarnation or self.random(8).hex()
         asked = fleet.Registration(
             name=name,
             incarnation=fresh,
-            engine="process",
+            engine=engine,
             host=locality,
             locality=locality,
             version="1",

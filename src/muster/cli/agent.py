@@ -142,8 +142,10 @@ def list_agents(entity: Entity = None, json: Json = False) -> None:
 
 
 def _room(agent: AgentModel) -> str:
-    from muster.domain.resources import format_cpus, readable_bytes
+    from muster.domain.resources import UNBOUNDED, format_cpus, readable_bytes
 
+    if agent.total.to_domain() == UNBOUNDED:
+        return "placed by the cluster"
     free = agent.free or agent.total
     gpus = f"{free.gpus} of {agent.total.gpus} GPUs, " if agent.total.gpus else ""
     cpus = f"{format_cpus(free.millicpus)} of {format_cpus(agent.total.millicpus)} CPUs"

@@ -9,36 +9,16 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from muster.domain.agent import Agent
-from muster.domain.observation import Failure
 from muster.domain.queue import Queue
 from muster.domain.resources import Resources
-from muster.domain.run import LOST_AFTER, EventType, Run, RunState
+from muster.domain.run import Run, RunState
+from muster.service.explanation import Explanation, RunName, in_words
+from muster.service.live import explain_live
 from muster.service.place import limit_reached, place_of
-from muster.store import agents, events, queues, runs
+from muster.store import agents, queues, runs
 
 NAMED_AHEAD = 5  #: runs ahead that are named, the rest is counted
 _ETA_SAMPLES = 20
-_RECENT = 100  #: events looked through for the newest notes
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunName:
-    id: str
-    name: str
-    author: str
-    state: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
-    summary: str  #: one sentence
-    details: tuple[str, ...] = ()
-    advice: str = ""
-    place: int | None = None  #: 1 is next; set while it waits in the queue
-    ahead: tuple[RunName, ...] = ()  #: the first of those before it
-    holding: tuple[RunName, ...] = ()  #: the runs that hold what it waits for
-    eta: datetime | None = None  #: an estimate, from how long this queue's last runs took
-    failure: Failure | None = None
 
 
 @dataclass(kw_only=True)
@@ -61,7 +41,7 @@ def explain(conn: Connection, run: Run, *, now: datetime) -> Explanation:
         case RunState.FAILED:
             return _failed(conn, run)
         case _:
-            return _live(conn, run, now)
+            return explain_live(conn, run, now=now)
 
 
 def _failed(conn: Connection, run: Run) -> Explanation:
@@ -70,36 +50,6 @@ def _failed(conn: Connection, run: Run) -> Explanation:
         return Explanation(summary="It failed, and nothing says why.", advice="Read its log.")
     tries = f" (attempt {run.head.attempt})" if run.head.attempt > 1 else ""
     return Explanation(summary=f"{failure.summary}{tries}", advice=failure.advice, failure=failure)
-
-
-def _live(conn: Connection, run: Run, now: datetime) -> Explanation:
-    head = run.head
-    if head.agent_id is None:
-        left = (head.lease_expires_at or now) + LOST_AFTER - now
-        others = [agent for agent in agents.of_queue(conn, head.queue_id) if agent.online(now)]
-        then = (
-            f"Unless an agent on its host returns, it is tried again elsewhere in {_span(left)}."
-            if others
-            else "No other machine serves its queue, so it waits for its host to return."
-        )
-        return Explanation(
-            summary=f"It is {head.state}, but its agent is silent.",
-            details=(then,),
-            advice="Start the agent on that host again: it finds the run's processes.",
-        )
-    agent = agents.find(conn, head.agent_id)
-    where = f" on {agent.host}" if agent else ""
-    sentences = {
-        RunState.CLAIMED: f"An agent{where} has just taken it.",
-        RunState.PREPARING: f"Its code and environment are being prepared{where}.",
-        RunState.PENDING: f"It waits for a place{where}.",
-        RunState.STARTING: f"Its members are coming up{where}.",
-        RunState.RUNNING: f"It is running{where}.",
-        RunState.STOPPING: f"{head.stop_requested_by} asked it to stop; its processes are ending{where}.",
-    }
-    newest = events.of_run(conn, run.id, after=head.last_event - _RECENT)
-    notes = [str(event.data["message"]) for event in newest if event.type is EventType.NOTE]
-    return Explanation(summary=sentences[head.state], details=tuple(notes[-3:]))
 
 
 def _queued(conn: Connection, run: Run, now: datetime) -> Explanation:
@@ -159,7 +109,9 @@ def _reasons(
         wait.advice = wait.advice or f"Start one: muster agent --queue {queue.name}"
     elif not online:
         last = max(agent.seen_at for agent in serving)
-        wait.reasons.append(f"no agent of this queue is online (the last one spoke {_span(now - last)} ago)")
+        wait.reasons.append(
+            f"no agent of this queue is online (the last one spoke {in_words(now - last)} ago)"
+        )
         wait.advice = wait.advice or f"Start one: muster agent --queue {queue.name}"
     if wait.reasons:
         return wait
@@ -213,16 +165,4 @@ def _name(run: Run) -> RunName:
 def _took(run: Run) -> str:
     if run.head.started_at is None or run.ended_at is None:
         return ""
-    return f" after {_span(run.ended_at - run.head.started_at)}"
-
-
-def _span(span: timedelta) -> str:
-    exact = max(0.0, span.total_seconds())
-    if exact < 10:
-        return f"{exact:.1f} s"
-    seconds = int(exact)
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min"
-    return f"{seconds // 3600} h"
+    return f" after {in_words(run.ended_at - run.head.started_at)}"

@@ -19,6 +19,7 @@ from muster.domain.resources import format_cpus, parse_quantity, readable_bytes
 
 NAMED = 3  #: nodes that are named, the rest is counted
 PLACES = "pods"  #: how many pods a node takes is a resource like others
+NOT_CHOSEN = "not among those it asks for"
 _BYTES = {"memory": "memory", "ephemeral-storage": "disk"}
 _STATES = {
     "node.kubernetes.io/unschedulable": "cordoned",
@@ -70,9 +71,9 @@ def explain(nodes: Sequence[Node], wanted: Wanted) -> str:
         return f"{_listed(roomy)} {verb} room for it now."
     # A closed node that could take it otherwise is worth a word: somebody may open it.
     could = [
-        f"{node.name} (room, but {closed[node.name]})"
+        f"{node.name} (room, but {why})"
         for node in nodes
-        if node.name in closed and not node.short_of(wanted.amounts)
+        if (why := closed.get(node.name, NOT_CHOSEN)) != NOT_CHOSEN and not node.short_of(wanted.amounts)
     ]
     aside = f"; not open to it: {_listed(could)}" if could else ""
     return f"{_shortage(open_nodes, wanted.amounts)}{aside}."
@@ -148,7 +149,7 @@ def _closed(node: Node, wanted: Wanted) -> str:
         return _STATES.get(key) or f"tainted {key}{f'={value}' if value else ''}:{taint.get('effect', '')}"
     chosen = all(node.labels.get(key) == value for key, value in wanted.selector.items())
     if not chosen or (wanted.terms and not any(_holds(term, node) for term in wanted.terms)):
-        return "not among those it asks for"
+        return NOT_CHOSEN
     return ""
 
 
