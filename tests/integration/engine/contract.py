@@ -32,6 +32,7 @@ class Bench:
     render: Callable[[Work], Rendered]
     config: Mapping[str, Any]
     directory: Path
+    deadline: float = DEADLINE  #: seconds that it waits for anything
     seen: list[Observation] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -70,7 +71,7 @@ class Bench:
 
     async def patiently(self, script: str, **options: Any) -> None:
         """As an agent does: again, while there is no room yet."""
-        deadline = time.monotonic() + DEADLINE
+        deadline = time.monotonic() + self.deadline
         while True:
             try:
                 return await self.shell(script, **options)
@@ -90,7 +91,7 @@ class Bench:
 
     async def until(self, look: Callable[[], T | bool | None], what: str) -> T:
         """Wait for news until `look` finds something."""
-        deadline = time.monotonic() + DEADLINE
+        deadline = time.monotonic() + self.deadline
         while True:
             self.news.clear()
             found = look()

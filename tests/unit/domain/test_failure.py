@@ -210,9 +210,18 @@ SAID_BY_A_CLUSTER = (
         "(Evicted): The node was low on resource: memory.",
     ),
     Said(
-        'ErrImagePull: failed to pull and unpack image "example.test/train:1": not found',
+        'ErrImagePull: failed to pull and unpack image "example.test/train:1": failed to resolve reference '
+        '"example.test/train:1": example.test/train:1: not found',
         "image_pull",
-        'its image could not be had: failed to pull and unpack image "example.test/train:1": not found.',
+        "its image could not be had: example.test/train:1: not found.",
+    ),
+    Said(
+        'ImagePullBackOff: Back-off pulling image "example.test/train:1": ErrImagePull: failed to pull and '
+        'unpack image "example.test/train:1": failed to resolve reference "example.test/train:1": failed to '
+        'do request: Head "https://example.test/v2/train/manifests/1": dial tcp 192.0.2.1:443: connect: '
+        "connection refused",
+        "image_pull",
+        "dial tcp 192.0.2.1:443: connect: connection refused.",
     ),
     Said("ImagePullBackOff", "image_pull", "its image could not be had."),
     Said(

@@ -45,7 +45,9 @@ IMAGE_PULL = FailureClass(
         Sign(
             reason=re.compile(
                 r"\b(?:ErrImagePull|ImagePullBackOff|RegistryUnavailable|ImageInspectError|ErrImageNeverPull"
-                r"|InvalidImageName): (?P<words>.{1,300})"
+                r'|InvalidImageName)(?:: Back-off pulling image "[^"]{1,500}")?(?:: ErrImagePull)?: '
+                r'(?:failed to pull and unpack image "[^"]{1,500}": )?'
+                r'(?:failed to resolve reference "[^"]{1,500}": )?(?P<words>.{1,300})'
             ),
             says="could not start: its image could not be had: {words}",
         ),

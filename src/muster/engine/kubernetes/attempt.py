@@ -96,13 +96,13 @@ class Attempt:
             pod = replace(known, told_at=known.told_at or now, deleted_at=known.deleted_at or now)
         elif known is None:
             self.refused_at = None  # one was let in
-        elif known.deleted_at and pod.deleted_at:  # once it has ended, the cluster takes its grace back
-            pod = replace(pod, deleted_at=max(known.deleted_at, pod.deleted_at))
+        elif known.told_at and known.deleted_at:  # once it has ended, the cluster writes this anew
+            pod = replace(pod, told_at=known.told_at, deleted_at=known.deleted_at)
         self.pods[pod.uid] = pod
         self._note_wait(pod, now)
 
     def see_trouble(self, uid: str, words: str, *, now: datetime) -> None:
-        """Something that a pod needs to come up is not there (yet)."""
+        """Something that a pod needs to come up is not there (yet); without words: it is there now."""
         self.trouble[uid] = words
         if uid in self.pods:
             self._note_wait(self.pods[uid], now)

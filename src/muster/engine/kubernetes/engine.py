@@ -241,8 +241,8 @@ class KubernetesEngine:
             attempt = self._attempts[key]
             if happening.refuses_pods:
                 attempt.refuse_pods(happening.words, final=happening.is_final, now=self._clock())
-            elif happening.is_trouble:
-                attempt.see_trouble(happening.uid, happening.sentence, now=self._clock())
+            if happening.trouble is not None:
+                attempt.see_trouble(happening.uid, happening.trouble, now=self._clock())
             self._review(attempt)
             level = "warning" if happening.is_warning else "info"
             self._tell(key, Noted(message=happening.sentence, level=level))

@@ -22,6 +22,7 @@ OLD = timedelta(seconds=30)  #: what happened before we came was told by whoever
 TROUBLE = frozenset(
     "FailedMount FailedAttachVolume FailedMapVolume FailedCreatePodSandBox NetworkNotReady".split()
 )
+PROGRESS = frozenset("Pulling Pulled Created Started".split())  #: what it needed was there then
 _PREAMBLE = re.compile(r'^Error creating: (?:pods? "[^"]*" is (?=forbidden|invalid))?(?:forbidden: )?')
 #: The API server's final no; anything else, such as a webhook that does not answer, may pass.
 _FINAL = re.compile(r"\bis (?:forbidden|invalid)\b|denied the request")
@@ -54,8 +55,11 @@ class Happening:
         return _FINAL.search(self.message) is not None and "exceeded quota" not in self.message
 
     @property
-    def is_trouble(self) -> bool:
-        return self.reason in TROUBLE
+    def trouble(self) -> str | None:
+        """What a pod needs that is not there; nothing, if it is there; None: it is not about that."""
+        if self.reason in TROUBLE:
+            return self.sentence
+        return "" if self.reason in PROGRESS else None
 
 
 class Happenings:
