@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from muster._version import __version__
 from muster.domain.errors import MusterError
-from muster.server import document, problems
+from muster.server import document, problems, web
 from muster.server.auth import Doorkeeper
 from muster.server.context import Context
 from muster.server.guard import Guard, is_loopback
@@ -28,6 +28,7 @@ from muster.server.routes import (
     launches,
     queues,
     runs,
+    session,
     streams,
     versions,
 )
@@ -66,9 +67,10 @@ def create_app(context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
-    for module in (launches, groups, runs, streams, versions, queues, jobs, agents, code, accounts):
+    for module in (launches, groups, runs, streams, versions, queues, jobs, agents, code, accounts, session):
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
+    app.include_router(web.router)  # last: it takes every path that is left
     problems.install(app)
     document.install(app)
     app.add_middleware(

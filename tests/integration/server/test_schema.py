@@ -44,6 +44,7 @@ from muster.server.routes import (
     launches,
     queues,
     runs,
+    session,
     streams,
     versions,
 )
@@ -62,7 +63,7 @@ CHECKS = [
 ]
 MODULES: Sequence[ModuleType] = (
     *(accounts, agents, code, groups, health, jobs),
-    *(launches, queues, runs, streams, versions),
+    *(launches, queues, runs, session, streams, versions),
 )
 OPERATIONS = [
     route.name

@@ -1,0 +1,3 @@
+export function QueuesPage() {
+  return null;
+}
