@@ -1,3 +1,5 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
@@ -8,13 +10,11 @@ function gzipped(): Plugin {
   return {
     name: "gzipped",
     apply: "build",
-    generateBundle(_, bundle) {
-      for (const [name, item] of Object.entries(bundle)) {
-        const source = item.type === "chunk" ? item.code : item.source;
+    async writeBundle({ dir = "" }, bundle) {
+      for (const name of Object.keys(bundle)) {
+        const source = await readFile(join(dir, name)); // what was written, after all other plugins
         const zipped = gzipSync(source, { level: 9 });
-        if (zipped.length < source.length) {
-          this.emitFile({ type: "asset", fileName: `${name}.gz`, source: zipped });
-        }
+        if (zipped.length < source.length) await writeFile(join(dir, `${name}.gz`), zipped);
       }
     },
   };
@@ -30,6 +30,7 @@ export default defineConfig({
     target: "es2023",
     assetsInlineLimit: 0, // the policy of the pages allows no inline anything
     modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 600,
   },
   server: { proxy: { "/api": { target: server, changeOrigin: true, headers: { origin: server } } } },
   test: { include: ["src/**/*.test.ts"] },

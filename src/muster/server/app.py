@@ -26,6 +26,7 @@ from muster.server.routes import (
     health,
     jobs,
     launches,
+    loglines,
     queues,
     runs,
     session,
@@ -67,7 +68,20 @@ def create_app(context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
-    for module in (launches, groups, runs, streams, versions, queues, jobs, agents, code, accounts, session):
+    for module in (
+        launches,
+        groups,
+        runs,
+        streams,
+        loglines,
+        versions,
+        queues,
+        jobs,
+        agents,
+        code,
+        accounts,
+        session,
+    ):
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     app.include_router(web.router)  # last: it takes every path that is left

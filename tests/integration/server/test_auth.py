@@ -203,7 +203,19 @@ def test_who_may_only_look_can_change_nothing(door: Door, role: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/events", "/replicas", "/why", "/manifest", "/usage", "/logs", "/logs/stream"]
+    "path",
+    [
+        "",
+        "/events",
+        "/replicas",
+        "/why",
+        "/manifest",
+        "/usage",
+        "/logs",
+        "/logs/stream",
+        "/logs/map",
+        "/logs/find",
+    ],
 )
 def test_another_entitys_run_is_not_found(door: Door, path: str) -> None:
     key = door.user("eve")

@@ -92,7 +92,7 @@ SDK_ONLY = {"launch_batch"}
 #: For monitors, which know neither the client nor the command line.
 HEALTH = {"healthz", "readyz", "metrics"}
 #: For the web app alone: a program sends its key, and reads a log from its start.
-BROWSER = {"sign_in", "sign_out"}
+BROWSER = {"find_in_logs", "map_logs", "sign_in", "sign_out"}
 
 
 @pytest.fixture(scope="module")

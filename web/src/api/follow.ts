@@ -32,7 +32,8 @@ export function followEvents(client: QueryClient): void {
     for (const id of new Set(events.map((event) => event.run_id))) look(id);
     if (events.some((event) => event.type === "state")) counts();
   });
-  live.resync(() => void client.invalidateQueries());
+  // What is on its way already is not asked for twice.
+  live.resync(() => void client.invalidateQueries({}, { cancelRefetch: false }));
 }
 
 /** The new state itself is in the event: it is on the screen before the rest has been read. */

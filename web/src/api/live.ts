@@ -13,6 +13,7 @@ type OnEvents = (events: RunEvent[]) => void;
 const HIDDEN_FOR = 20_000;
 const TOO_LONG = 10 * 60_000;
 const FIRST_PAUSE = 500;
+const SETTLE = 400; // what was asked for before the stream was open has come by then
 const LONGEST_PAUSE = 15_000;
 
 export class LiveFeed {
@@ -86,7 +87,7 @@ export class LiveFeed {
       try {
         const onOpen = () => {
           // Without a cursor nobody knows what happened between the lists we have and this moment.
-          if (this.cursor === null) this.tellResync();
+          if (this.cursor === null) setTimeout(() => this.tellResync(), SETTLE);
           this.setLink("live");
           pause = FIRST_PAUSE;
         };

@@ -371,6 +371,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/logs/map": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Map Logs
+         * @description Where the lines of a run's logs are, and when they were written. Read the bytes with `read_log`.
+         */
+        get: operations["map_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/logs/find": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find In Logs
+         * @description The first lines with a text in them, of each replica; upper and lower case are the same.
+         */
+        get: operations["find_in_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues/parse": {
         parameters: {
             query?: never;
@@ -2023,6 +2063,61 @@ export interface components {
              */
             length: number | null;
         };
+        /**
+         * LogMapModel
+         * @description Where the lines of one replica's log are: its spans, in order. A line is in the span it begins in.
+         */
+        LogMapModel: {
+            /** Rank */
+            rank: number;
+            /** Attempt */
+            attempt: number;
+            /**
+             * Length
+             * @description Bytes.
+             */
+            length: number;
+            /** Lines */
+            lines: number;
+            /**
+             * Ended
+             * @description The last line has its end, or there is none.
+             */
+            ended: boolean;
+            /**
+             * Offsets
+             * @description Where each span begins.
+             */
+            offsets: number[];
+            /**
+             * Firsts
+             * @description How many lines begin before it.
+             */
+            firsts: number[];
+            /**
+             * Times
+             * @description Unix seconds: it was written no earlier.
+             */
+            times: (number | null)[];
+        };
+        /**
+         * LogMatchModel
+         * @description A line that was looked for.
+         */
+        LogMatchModel: {
+            /** Rank */
+            rank: number;
+            /**
+             * Line
+             * @description Counted from 0.
+             */
+            line: number;
+            /**
+             * Offset
+             * @description The byte it begins at.
+             */
+            offset: number;
+        };
         /** ManifestFact */
         ManifestFact: {
             /**
@@ -2050,6 +2145,13 @@ export interface components {
              * @description False: no agent has submitted it yet; this is what it would be.
              */
             submitted: boolean;
+            /**
+             * Sources
+             * @description Where each value came from, as in a preview.
+             */
+            sources?: {
+                [key: string]: string;
+            };
         };
         /**
          * MeModel
@@ -2174,6 +2276,26 @@ export interface components {
         Page_KeyModel_: {
             /** Items */
             items: components["schemas"]["muster__wire__accounts__KeyModel"][];
+            /**
+             * Next
+             * @description Pass as `cursor` for the following page.
+             */
+            next?: string | null;
+        };
+        /** Page[LogMapModel] */
+        Page_LogMapModel_: {
+            /** Items */
+            items: components["schemas"]["LogMapModel"][];
+            /**
+             * Next
+             * @description Pass as `cursor` for the following page.
+             */
+            next?: string | null;
+        };
+        /** Page[LogMatchModel] */
+        Page_LogMatchModel_: {
+            /** Items */
+            items: components["schemas"]["LogMatchModel"][];
             /**
              * Next
              * @description Pass as `cursor` for the following page.
@@ -3802,6 +3924,73 @@ export interface operations {
                         id?: string;
                         data: string;
                     };
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    map_logs: {
+        parameters: {
+            query?: {
+                /** @description None: all replicas. */
+                rank?: number | null;
+                /** @description None: the newest. */
+                attempt?: number | null;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_LogMapModel_"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    find_in_logs: {
+        parameters: {
+            query?: {
+                /** @description Empty: lines that look like an error. */
+                text?: string;
+                /** @description None: all replicas. */
+                rank?: number | null;
+                /** @description None: the newest. */
+                attempt?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_LogMatchModel_"];
                 };
             };
             401: components["responses"]["NotSignedIn"];

@@ -160,7 +160,8 @@ export const en = {
     runningFor: "running for",
     waitingFor: "waiting for",
     place: (n: number) => `number ${n} in the queue`,
-    eta: (when: string) => `starts ${when}, about`,
+    eta: (when: string) => `starts about ${when}`,
+    soon: "should start soon",
     attempt: (n: number) => `attempt ${n}`,
     rerunOf: "rerun of",
     tabs: {

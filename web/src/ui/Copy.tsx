@@ -42,3 +42,12 @@ export function Command({ text }: { text: string }) {
     </div>
   );
 }
+
+/** Hands a file to the reader. */
+export function saveAs(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
