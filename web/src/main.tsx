@@ -1,3 +1,4 @@
+import { CSPProvider } from "@base-ui/react/csp-provider";
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
@@ -38,9 +39,12 @@ if (root) {
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={client}>
-        <Toasts>
-          <RouterProvider router={router} />
-        </Toasts>
+        {/* The policy of the pages allows no style elements; base.css has what they would say. */}
+        <CSPProvider disableStyleElements>
+          <Toasts>
+            <RouterProvider router={router} />
+          </Toasts>
+        </CSPProvider>
       </QueryClientProvider>
     </StrictMode>,
   );

@@ -8,6 +8,8 @@ export type ReadBytes = (rank: number, offset: number, limit: number) => Promise
 export class Blocks {
   private readonly blocks = new Map<string, Uint8Array>();
   private readonly coming = new Set<string>();
+  /** What came by itself while the block before it was on its way. */
+  private readonly early = new Map<string, { place: number; part: Uint8Array }[]>();
 
   constructor(
     private readonly read: ReadBytes,
@@ -46,15 +48,23 @@ export class Blocks {
       const block = Math.floor(position / BLOCK);
       const inBlock = position - block * BLOCK;
       const part = data.subarray(at, at + BLOCK - inBlock);
-      const known = this.blocks.get(`${rank}:${block}`);
-      if ((known?.length ?? 0) === inBlock) {
-        const longer = new Uint8Array(inBlock + part.length);
-        if (known) longer.set(known);
-        longer.set(part, inBlock);
-        this.keep(`${rank}:${block}`, longer);
-      }
+      this.extend(`${rank}:${block}`, inBlock, part);
       at += part.length;
     }
+  }
+
+  private extend(key: string, place: number, part: Uint8Array): void {
+    const known = this.blocks.get(key);
+    const length = known?.length ?? 0;
+    if (place > length) {
+      if (this.coming.has(key)) this.early.set(key, [...(this.early.get(key) ?? []), { place, part }]);
+      return;
+    }
+    if (place + part.length <= length) return;
+    const longer = new Uint8Array(place + part.length);
+    if (known) longer.set(known.subarray(0, place));
+    longer.set(part, place);
+    this.keep(key, longer);
   }
 
   private block(rank: number, block: number, needed: number): Uint8Array | null {
@@ -74,10 +84,12 @@ export class Blocks {
     try {
       const data = await this.read(rank, block * BLOCK, BLOCK);
       if (data.length >= (this.blocks.get(key)?.length ?? 0)) this.keep(key, data);
+      for (const { place, part } of this.early.get(key) ?? []) this.extend(key, place, part);
     } catch {
       await new Promise((resolve) => setTimeout(resolve, 1000)); // then whoever needs it asks again
     } finally {
       this.coming.delete(key);
+      this.early.delete(key);
       this.onCame();
     }
   }

@@ -75,6 +75,17 @@ describe("a log book", () => {
     expect((await textOf(book)).at(-1)).toBe("new rank");
   });
 
+  it("shows what came while the bytes before it were on their way", async () => {
+    let answer = (_: Uint8Array) => {};
+    const reads = vi.fn(() => new Promise<Uint8Array>((resolve) => (answer = resolve)));
+    const book = new LogBook([mapOf(0, ["one\ntwo\n"])], reads);
+    book.lines(0, 2);
+    for (const text of ["three\n", "four\n"]) book.append(0, encode(text), 100);
+    answer(encode("one\ntwo\n"));
+    expect(await textOf(book)).toEqual(["one", "two", "three", "four"]);
+    expect(reads).toHaveBeenCalledTimes(1);
+  });
+
   it("is the same grown as it is mapped", async () => {
     const all = "a\n\nbc\nd".repeat(50);
     const grown = new LogBook([], async () => new Uint8Array());

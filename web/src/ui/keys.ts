@@ -6,6 +6,12 @@ const typing = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
+/** A focused button or link has its own idea of these keys. */
+const ownKey = (event: KeyboardEvent): boolean =>
+  (event.key === "Enter" || event.key === " ") &&
+  event.target instanceof HTMLElement &&
+  event.target.closest("button, a, [role=tab], [role=checkbox]") !== null;
+
 const inOverlay = (): boolean =>
   document.querySelector("[role=dialog], [role=alertdialog], [role=menu]") !== null;
 
@@ -22,7 +28,7 @@ export function useKeys(bindings: Bindings): void {
       if (event.defaultPrevented || event.isComposing || event.altKey) return;
       const mod = event.metaKey || event.ctrlKey;
       const key = mod ? `mod+${event.key.toLowerCase()}` : event.key;
-      if (!mod && (typing(event.target) || inOverlay())) return;
+      if (!mod && (typing(event.target) || ownKey(event) || inOverlay())) return;
       const chord = Date.now() - at < CHORD_MS ? latest.current[`${first} ${key}`] : undefined;
       first = key;
       at = Date.now();
