@@ -8,13 +8,13 @@ TORCH_PYTHON := .venv-torch/bin/python
 FULL = MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON))
 CLUSTER := PYTHONPATH=tests $(BIN)/python -m cluster
 
-.PHONY: help setup demo test test-cluster test-full cluster cluster-down chaos check fmt docs lock bench bench-lock \
-  clean build-ahead
+.PHONY: .test-web help setup demo web web-api web-once test test-cluster test-web test-full cluster cluster-down chaos \
+  check fmt docs lock bench bench-lock clean build-ahead
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.ready ## Make the virtual environment with everything for development
+setup: $(VENV)/.ready web-once ## Make the virtual environment with everything for development
 
 $(VENV)/.ready: requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -25,22 +25,59 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
+WEB := src/muster/server/web/index.html
+WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print)
+
+web: $(WEB) ## Build the web app into the package (needs Node.js 20.19 with npm)
+
+$(WEB): web/node_modules/.ready $(WEB_SOURCES)
+	cd web && npm run -s build
+	@touch $@
+
+web/node_modules/.ready: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+web-once: # at the first setup, where it can be built; `make web` builds it anew
+	@if [ ! -e $(WEB) ]; then \
+	  if command -v npm >/dev/null; then $(MAKE) -s web || echo "The web app was not built; all else works."; \
+	  else echo "No npm here: the web app is not built. With Node.js 20.19 or newer, run: make web"; fi; fi
+
+web-api: setup web/node_modules/.ready ## Write the web app's client from the OpenAPI document
+	@mkdir -p .web
+	$(BIN)/python scripts/openapi.py .web/openapi.json
+	cd web && npm run -s api
+
 demo: setup ## Start Muster and run a two-node PyTorch training on this machine
 	$(BIN)/python scripts/demo.py
 
 test: setup ## Run the tests that need no big download (a few minutes)
-	$(BIN)/pytest -q -m "not torch and not slow and not cluster" -n 2 --dist loadfile
+	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
 	$(BIN)/pytest -q -m "cluster and not torch and not slow"
-	@echo "Left out: tests with PyTorch and long ones (marks torch, slow). make test-full runs them all."
+	@echo "Left out: tests with PyTorch, a browser, and long ones (marks torch, browser, slow). make test-full runs them all."
 
 test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds it: a quarter of an hour)
 	$(CLUSTER) prepare
 	$(BIN)/pytest -q -m "cluster and not torch"
 
+test-web: setup ## Test the web app: its logic, its client, and all of it in Chromium
+	@if ! command -v npm >/dev/null; then echo "SKIPPED: the tests of the web app need Node.js 20.19 with npm."; exit 0; fi; \
+	  $(MAKE) -s .test-web
+
+.test-web: web web-api
+	git diff --exit-code --stat web/src/api/schema.d.ts \
+	  || { echo "web/src/api/schema.d.ts is out of date: commit what make web-api wrote."; exit 1; }
+	cd web && npm run -s check && npm run -s test
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null 2>&1; } \
+	  || echo "SKIPPED: no Chromium here (package chromium): the browser tests are left out."
+	$(BIN)/pytest -q -m browser tests/browser
+
 # The Kubernetes of the tests is built while the tests run that do without: that takes longer than any other part.
 test-full: check build-ahead $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
-	$(BIN)/pytest -q -m "not torch and not slow and not cluster" -n 2 --dist loadfile
-	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster"
+	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
+	$(MAKE) test-web
+	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser"
 	$(CLUSTER) prepare
 	$(FULL) $(BIN)/pytest -q -m cluster
 
@@ -100,4 +137,4 @@ bench-lock: setup ## Lock the peers of the benchmarks anew
 	    --python-version 3.11 -q --upgrade -o $${list%.in}.txt || exit 1; done
 
 clean: ## Remove what was made here
-	rm -rf $(VENV) .venv-torch .bench .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-torch .bench .demo .web web/node_modules src/muster/server/web .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

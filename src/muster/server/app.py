@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from muster._version import __version__
 from muster.domain.errors import MusterError
-from muster.server import document, problems
+from muster.server import document, problems, web
 from muster.server.auth import Doorkeeper
 from muster.server.context import Context
 from muster.server.guard import Guard, is_loopback
@@ -26,8 +26,10 @@ from muster.server.routes import (
     health,
     jobs,
     launches,
+    loglines,
     queues,
     runs,
+    session,
     streams,
     versions,
 )
@@ -67,9 +69,23 @@ def create_app(context: Context) -> FastAPI:
     app.state.context = context
     app.state.doorkeeper = Doorkeeper(context)
     # They are tried in this order: first those that ask many times a second.
-    for module in (agents, launches, groups, runs, streams, versions, queues, jobs, code, accounts):
+    for module in (
+        agents,
+        launches,
+        groups,
+        runs,
+        streams,
+        loglines,
+        versions,
+        queues,
+        jobs,
+        code,
+        accounts,
+        session,
+    ):
         app.include_router(module.router, prefix=API)
     app.include_router(health.router)
+    app.include_router(web.router)  # last: it takes every path that is left
     problems.install(app)
     document.install(app)
     app.add_middleware(Guard, hosts=settings.hosts, any_host=not is_loopback(settings.host))

@@ -1,6 +1,7 @@
 """Sign-in: from a request to an `Actor`. The one place where that is decided.
 
-A key comes as `Authorization: Bearer KEY` or as the password of Basic. A server started by `muster up`
+A key comes as `Authorization: Bearer KEY` or as the password of Basic; a browser that signed in with one
+sends the cookie of its session. A server started by `muster up`
 also signs in its own user without a key, if the connection comes from this machine and from a process
 of that same account, which the kernel tells (`/proc/net/tcp`). Where it cannot tell, a key is needed.
 """
@@ -12,6 +13,8 @@ import binascii
 import ipaddress
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +26,8 @@ from muster.domain.access import Action, Actor, KeyKind
 from muster.domain.errors import NotAllowed, NotSignedIn
 from muster.server.context import Context
 from muster.server.guard import is_loopback
+from muster.server.session import actor_of as session_actor
+from muster.server.session import cookie_name
 from muster.service import accounts
 from muster.service.bus import KEYS
 
@@ -41,13 +46,24 @@ class Doorkeeper:
 
     async def admit(self, request: Request) -> Actor:
         token = _token(request)
-        if token is None:
+        if token is not None:
+            return await self._known_or(token, accounts.authenticate)
+        cookie = request.cookies.get(cookie_name(self._context.settings))
+        if cookie is None:
             return await self._local(request)
+        try:
+            return await self._known_or(cookie, partial(session_actor, secret=self._context.secret))
+        except NotSignedIn:
+            if self._context.settings.local_user is None:
+                raise
+            return await self._local(request)
+
+    async def _known_or(self, token: str, look: Callable[..., Actor]) -> Actor:
         known = self._known.get(token)
         if known and time.monotonic() - known[0] < _REMEMBER:
             return known[1]
         now, changes = self._context.now(), self._changes
-        actor = await self._context.db.read(lambda conn: accounts.authenticate(conn, token, now=now))
+        actor = await self._context.db.read(lambda conn: look(conn, token, now=now))
         if actor.kind in (KeyKind.USER, KeyKind.AGENT) and changes == self._changes:
             if len(self._known) > 1000:
                 self._known.clear()

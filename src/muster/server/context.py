@@ -28,6 +28,7 @@ from muster.store.usage import UsageStore
 
 CLOSING = "closing"  #: told to every held request when the server is about to stop
 MAX_BODY = 32 * 1024 * 1024
+WEB_DIR = Path(__file__).with_name("web")  #: made by `make web`; not there in a plain checkout
 
 
 def utc_now() -> datetime:
@@ -58,6 +59,7 @@ class Settings:
     local_user: str | None = None  #: signed in without a key, from this machine and this account only
     allowed_hosts: frozenset[str] = frozenset()  #: further names it may be called by
     git_schemes: frozenset[str] = DEFAULT_SCHEMES  #: of addresses that may be launched from
+    web_dir: Path = WEB_DIR
     public_url: str | None = None  #: where runs reach it; None: where their agent does
 
     @property

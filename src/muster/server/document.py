@@ -25,9 +25,9 @@ from muster.server.problems import MEDIA_TYPE
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Problem
 
 _ABOUT = f"""\
-Sign in with an API key: `Authorization: Bearer KEY`, or as the password of Basic. What went wrong comes as
-an RFC 9457 problem document with a stable `code`. Agents send the header `{PROTOCOL_HEADER}: {PROTOCOL}`;
-a server that speaks another version answers 409."""
+Sign in with an API key: `Authorization: Bearer KEY`, or as the password of Basic; a browser begins a session
+with one. What went wrong comes as an RFC 9457 problem document with a stable `code`. Agents send the header
+`{PROTOCOL_HEADER}: {PROTOCOL}`; a server that speaks another version answers 409."""
 
 _KINDS: tuple[type[MusterError], ...] = (
     NotSignedIn,
@@ -87,7 +87,7 @@ def _problems(operation: Mapping[str, Any]) -> Iterator[type[MusterError]]:
     name, takes_body = operation["operationId"], "requestBody" in operation
     parameters = {(item["in"], item["name"]) for item in operation.get("parameters", ())}
     from_agent = ("header", PROTOCOL_HEADER) in parameters
-    if "security" in operation:
+    if "security" in operation or name == "sign_in":
         yield NotSignedIn
     yield NotAllowed  # also for a Host or Origin that is not this server's
     if any(place == "path" for place, _ in parameters) or name in _LOOK_UP:

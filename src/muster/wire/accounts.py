@@ -23,6 +23,10 @@ class MeModel(Told):
     server_version: str
 
 
+class SessionRequest(Asked):
+    key: str = Field(default="", max_length=256, description="An API key of a person.")
+
+
 class KeyRequest(Asked):
     label: str = Field(min_length=1, max_length=128)
     kind: Literal["user", "agent"] = "user"

@@ -367,6 +367,9 @@ class ManifestModel(Told):
     attempt: int
     manifest: dict[str, Any]
     submitted: bool = Field(description="False: no agent has submitted it yet; this is what it would be.")
+    sources: dict[str, str] = Field(
+        default_factory=dict, description="Where each value came from, as in a preview."
+    )
 
 
 class UsageSeries(Told):
@@ -383,3 +386,24 @@ class LogChunk(Told):
     attempt: int
     offset: int
     text: str
+
+
+class LogMapModel(Told):
+    """Where the lines of one replica's log are: its spans, in order. A line is in the span it begins in."""
+
+    rank: int
+    attempt: int
+    length: int = Field(description="Bytes.")
+    lines: int
+    ended: bool = Field(description="The last line has its end, or there is none.")
+    offsets: list[int] = Field(description="Where each span begins.")
+    firsts: list[int] = Field(description="How many lines begin before it.")
+    times: list[float | None] = Field(description="Unix seconds: it was written no earlier.")
+
+
+class LogMatchModel(Told):
+    """A line that was looked for."""
+
+    rank: int
+    line: int = Field(description="Counted from 0.")
+    offset: int = Field(description="The byte it begins at.")

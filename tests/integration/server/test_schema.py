@@ -42,8 +42,10 @@ from muster.server.routes import (
     health,
     jobs,
     launches,
+    loglines,
     queues,
     runs,
+    session,
     streams,
     versions,
 )
@@ -62,7 +64,7 @@ CHECKS = [
 ]
 MODULES: Sequence[ModuleType] = (
     *(accounts, agents, code, groups, health, jobs),
-    *(launches, queues, runs, streams, versions),
+    *(launches, loglines, queues, runs, session, streams, versions),
 )
 OPERATIONS = [
     route.name
@@ -71,7 +73,16 @@ OPERATIONS = [
     if isinstance(route, APIRoute) and route.include_in_schema
 ]
 OPEN = {"healthz", "readyz"}
-LOOKS = {"read_log", "follow_logs", "follow_events", "get_manifest", "list_replicas", "explain_run"}
+LOOKS = {
+    "read_log",
+    "map_logs",
+    "find_in_logs",
+    "follow_logs",
+    "follow_events",
+    "get_manifest",
+    "list_replicas",
+    "explain_run",
+}
 #: What `{name}` stands for.
 NAMED = {
     "queue": "queue",

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from muster._version import __version__
-from muster.domain.access import Action, KeyKind, Role
+from muster.domain.access import Action, Actor, KeyKind, Role
 from muster.domain.errors import NotFound
 from muster.server.auth import Admin, Caller, Ctx, Visitor
 from muster.server.routes.runs import Limit, cursor_number
@@ -37,12 +37,16 @@ router = APIRouter(tags=["accounts"])
 @router.get("/me")
 async def get_me(visitor: Visitor) -> MeModel:
     """Who the caller is, and where."""
+    return me(visitor)
+
+
+def me(actor: Actor) -> MeModel:
     return MeModel(
-        name=visitor.name,
-        kind=visitor.kind,
-        default_entity=visitor.default_entity,
-        roles=dict(visitor.roles),
-        server_admin=visitor.server_admin,
+        name=actor.name,
+        kind=actor.kind,
+        default_entity=actor.default_entity,
+        roles=dict(actor.roles),
+        server_admin=actor.server_admin,
         server_version=__version__,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from sqlalchemy import Connection
 
@@ -54,13 +54,6 @@ async def metrics(ctx: Ctx, caller: Caller) -> Response:
 
     await ctx.db.read(load)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
-
-@router.get("/", include_in_schema=False)
-async def front() -> JSONResponse:
-    return JSONResponse(
-        {"name": "Muster", "version": __version__, "docs": "/api/docs", "api": "/api/openapi.json"}
-    )
 
 
 @router.get("/api/docs", include_in_schema=False)

@@ -19,6 +19,7 @@ from muster.domain.observation import AttemptKey
 from muster.domain.run import Run, RunState
 from muster.server.auth import Caller, Ctx, Visitor
 from muster.server.context import CLOSING
+from muster.server.sources import sources_of
 from muster.service import explain as explain_service
 from muster.service import job as job_service
 from muster.service import queue as queue_service
@@ -215,13 +216,26 @@ async def get_manifest(
         number = attempt or max(run.head.attempt, 1)
         key = AttemptKey(run_id=run_id, attempt=number)
         found = attempts.find_many(conn, [key]).get(key)
-        if found and found.manifest is not None:
-            return ManifestModel(run_id=run_id, attempt=number, manifest=dict(found.manifest), submitted=True)
         queue = queues.find_by_id(conn, run.head.queue_id)
+        sources = sources_of(conn, run, queue) if queue else {}
+        if found and found.manifest is not None:
+            return ManifestModel(
+                run_id=run_id,
+                attempt=number,
+                manifest=dict(found.manifest),
+                submitted=True,
+                sources=dict(sources),
+            )
         if queue is None or number > max(run.head.attempt, 1):
             raise NotFound("attempt", str(number), hint=f"The run has {run.head.attempt} attempts.")
         rendered = render(queue.engine, work_of(run))
-        return ManifestModel(run_id=run_id, attempt=number, manifest=dict(rendered.manifest), submitted=False)
+        return ManifestModel(
+            run_id=run_id,
+            attempt=number,
+            manifest=dict(rendered.manifest),
+            submitted=False,
+            sources=dict(sources),
+        )
 
     return await ctx.db.read(work)
 

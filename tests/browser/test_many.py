@@ -1,0 +1,80 @@
+"""A hundred thousand runs, a million lines: the page never holds still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from installation import Installation, until
+from muster.wire.runs import LaunchRequest
+
+pytestmark = pytest.mark.slow
+
+RUNS = 100_000
+BATCH = 5000
+#: ms of one task of the page's thread. The bar is 100 on a quiet machine; here others may be at work.
+LONGEST = 250
+WATCH = """() => {
+  window.longest = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
+  }).observe({ type: "longtask" });
+}"""
+
+
+def longest_task(page: Page) -> float:
+    return float(page.evaluate("window.longest"))
+
+
+def roll(page: Page, selector: str, times: int) -> None:
+    """Turn the wheel, as fast as it goes."""
+    box: Any = page.locator(selector).bounding_box()
+    page.mouse.move(box["x"] + 300, box["y"] + 200)
+    for _ in range(times):
+        page.mouse.wheel(0, 2500)
+        page.wait_for_timeout(16)
+
+
+def test_a_hundred_thousand_runs_scroll_and_filter_smoothly(muster: Installation, page: Page) -> None:
+    client = muster.client()
+    client.pause_queue("local")
+    for start in range(0, RUNS, BATCH):
+        launches = [
+            LaunchRequest(command=["true"], name=f"run-{n}", project=f"p{n % 7}")
+            for n in range(start, start + BATCH)
+        ]
+        client.launch_batch(launches)
+    page.goto("/runs")
+    expect(page.locator(".run-name").first).to_be_visible()
+    page.evaluate(WATCH)
+    roll(page, ".run-list", 120)
+    until(lambda: page.locator(".run-list").evaluate("e => e.scrollTop") > 50_000, what="scrolled")
+    page.keyboard.press("/")
+    page.keyboard.type("run-4242", delay=30)
+    expect(page.locator(".run-name")).to_have_count(11)
+    took = longest_task(page)
+    print(f"longest task with {RUNS} runs: {took:.0f} ms")
+    assert took < LONGEST
+
+
+def test_a_million_lines_scroll_smoothly(muster: Installation, page: Page) -> None:
+    muster.client().resume_queue("local")
+    run = muster.launch(
+        ["sh", "-c", "seq -f 'step %.0f of a million, and some words to fill the line' 1000000"],
+        name="million",
+        priority="critical",
+    )
+    run.wait(120)
+    page.goto(f"/runs/{run.id}?tab=logs")
+    expect(page.get_by_text("1,000,000 lines")).to_be_visible()
+    page.evaluate(WATCH)
+    roll(page, ".log", 120)
+    page.get_by_role("button", name="To the end").click()
+    expect(page.get_by_text("step 1000000 of a million")).to_be_visible()
+    page.get_by_label("Search the log").fill("step 654321 of")
+    expect(page.locator(".log-line.marked")).to_contain_text("step 654321 of a million")
+    took = longest_task(page)
+    print(f"longest task with a million lines: {took:.0f} ms")
+    assert took < LONGEST

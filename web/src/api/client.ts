@@ -1,0 +1,69 @@
+/** The typed client: paths and models come from the server's OpenAPI document (`make web-api`). */
+import createClient from "openapi-fetch";
+import type { components, paths } from "./schema";
+
+type Schemas = components["schemas"];
+export type Run = Schemas["RunModel"];
+export type RunState = Schemas["RunState"];
+export type Replica = Schemas["ReplicaModel"];
+export type RunEvent = Schemas["EventModel"];
+export type Explanation = Schemas["ExplanationModel"];
+export type Failure = Schemas["FailureModel"];
+export type Queue = Schemas["QueueModel"];
+export type Agent = Schemas["AgentModel"];
+export type Group = Schemas["GroupModel"];
+export type Me = Schemas["MeModel"];
+export type Problem = Schemas["Problem"];
+export type UsageSeries = Schemas["UsageSeries"];
+
+export const api = createClient<paths>({ baseUrl: location.origin });
+
+/** What the server says is wrong, or that it cannot be reached. */
+export class ProblemError extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail);
+    this.name = "ProblemError";
+  }
+
+  get signedOut(): boolean {
+    return this.problem.status === 401;
+  }
+}
+
+const NOT_REACHED: Problem = {
+  type: "about:blank",
+  title: "Not reached",
+  status: 0,
+  detail: "The server cannot be reached.",
+  code: "not_reached",
+  hint: "Is it running? This page tries again by itself.",
+  facts: {},
+};
+
+/** The answer's data, or a ProblemError. */
+export async function ask<T>(
+  request: Promise<{ data?: T; error?: unknown; response: Response }>,
+): Promise<T> {
+  let answer: Awaited<typeof request>;
+  try {
+    answer = await request;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ProblemError(NOT_REACHED);
+  }
+  if (!answer.response.ok) throw new ProblemError(problemOf(answer.error, answer.response));
+  return answer.data as T;
+}
+
+export function problemOf(body: unknown, response: Response): Problem {
+  if (typeof body === "object" && body !== null && "detail" in body) return body as Problem;
+  const detail = `The server answered ${response.status} ${response.statusText}.`;
+  return {
+    ...NOT_REACHED,
+    title: "Unexpected answer",
+    status: response.status,
+    detail,
+    code: "unexpected",
+    hint: "",
+  };
+}

@@ -1,0 +1,44 @@
+/** From events to views: whatever is on the screen and concerns a run that changed is read again, soon. */
+import type { QueryClient } from "@tanstack/react-query";
+import type { Run, RunEvent } from "./client";
+import { live } from "./live";
+import { throttled } from "./throttle";
+
+const RUN_EVERY = 250; // ms between two looks at one run
+const COUNTS_EVERY = 2000; // and at the numbers of queues and agents
+
+export function followEvents(client: QueryClient): void {
+  const looks = new Map<string, () => void>();
+  const counts = throttled(() => {
+    void client.invalidateQueries({ queryKey: ["queues"] });
+    void client.invalidateQueries({ queryKey: ["agents"] });
+  }, COUNTS_EVERY);
+
+  const look = (id: string) => {
+    if (client.getQueryState(["run", id]) === undefined) return;
+    let again = looks.get(id);
+    if (again === undefined) {
+      if (looks.size > 100) looks.clear();
+      again = throttled(() => void client.invalidateQueries({ queryKey: ["run", id] }), RUN_EVERY);
+      looks.set(id, again);
+    }
+    again();
+  };
+
+  live.listen((events) => {
+    for (const event of events) {
+      if (event.type === "state") show(client, event);
+    }
+    for (const id of new Set(events.map((event) => event.run_id))) look(id);
+    if (events.some((event) => event.type === "state")) counts();
+  });
+  // What is on its way already is not asked for twice.
+  live.resync(() => void client.invalidateQueries({}, { cancelRefetch: false }));
+}
+
+/** The new state itself is in the event: it is on the screen before the rest has been read. */
+function show(client: QueryClient, event: RunEvent): void {
+  client.setQueryData<Run>(["run", event.run_id], (run) =>
+    run && event.seq > run.version ? { ...run, state: event.data.to as Run["state"] } : run,
+  );
+}

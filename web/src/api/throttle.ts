@@ -1,0 +1,20 @@
+/** Calls `work` at once, then at most every `every` ms; what comes in between is one call at the end. */
+export function throttled(work: () => void, every: number): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let again = false;
+  const tick = () => {
+    timer = undefined;
+    if (again) {
+      again = false;
+      run();
+    }
+  };
+  const run = () => {
+    timer = setTimeout(tick, every);
+    work();
+  };
+  return () => {
+    if (timer === undefined) run();
+    else again = true;
+  };
+}

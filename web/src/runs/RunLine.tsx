@@ -1,0 +1,145 @@
+import { Link } from "@tanstack/react-router";
+import { ChevronRight } from "lucide-react";
+import { type CSSProperties, memo, type ReactNode } from "react";
+import { m } from "../messages";
+import { StateBadge, StateIcon } from "../ui/StateBadge";
+import { Ago, Span } from "../ui/Time";
+import type { Column, ColumnKey } from "./columns";
+import type { Row } from "./pages";
+
+const CELLS: Record<ColumnKey, (row: Row) => ReactNode> = {
+  state: (row) => <StateBadge state={row.state} />,
+  name: (row) => (
+    <>
+      <Link to="/runs/$runId" params={{ runId: row.id }} className="run-name cut">
+        {row.name}
+      </Link>
+      <span className="faint mono run-id">{row.id}</span>
+    </>
+  ),
+  job: (row) => <span className="cut dim">{row.job}</span>,
+  queue: (row) => <span className="cut dim">{row.queue}</span>,
+  project: (row) => <span className="cut dim">{row.project}</span>,
+  author: (row) => <span className="cut dim">{row.author}</span>,
+  nodes: (row) => <span className="num dim">{row.nodes > 1 ? row.nodes : ""}</span>,
+  gpus: (row) => <span className="num dim">{row.gpus || ""}</span>,
+  created: (row) => (
+    <span className="dim">
+      <Ago at={row.created_at} />
+    </span>
+  ),
+  duration: (row) =>
+    row.started_at ? <Span from={row.started_at} to={row.ended_at} /> : <span className="faint">—</span>,
+};
+
+interface Props {
+  row: Row;
+  columns: readonly Column[];
+  inGroup: boolean;
+  selected: boolean;
+  current: boolean;
+  index: number;
+  style: CSSProperties;
+  onSelect: (id: string, range: boolean) => void;
+  onOpen: (id: string) => void;
+}
+
+export const RunLine = memo(function RunLine(props: Props) {
+  const { row, columns, inGroup, selected, current, index, style, onSelect, onOpen } = props;
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the name in the row is a link; this only widens it
+    <div
+      role="row"
+      tabIndex={-1}
+      aria-rowindex={index + 2}
+      aria-selected={selected}
+      className={`run-line ${selected ? "selected" : ""} ${current ? "current" : ""} ${inGroup ? "in-group" : ""}`}
+      style={style}
+      onClick={(event) => {
+        const target = event.target as HTMLElement;
+        if (!target.closest("a, label, button") && !getSelection()?.toString()) onOpen(row.id);
+      }}
+    >
+      <div role="gridcell" className="check-cell">
+        <label>
+          <span className="hidden-label">{m.runs.select(row.name)}</span>
+          <input
+            type="checkbox"
+            checked={selected}
+            onChange={() => {}}
+            onClick={(event) => onSelect(row.id, event.shiftKey)}
+          />
+        </label>
+      </div>
+      {columns.map(({ key, right }) => (
+        <div key={key} role="gridcell" className={`cell ${key} ${right ? "right" : ""}`}>
+          {CELLS[key](row)}
+        </div>
+      ))}
+    </div>
+  );
+});
+
+interface GroupProps {
+  id: string;
+  rows: readonly Row[];
+  open: boolean;
+  current: boolean;
+  columns: readonly Column[];
+  index: number;
+  style: CSSProperties;
+  allSelected: boolean;
+  onSelect: (rows: readonly Row[], on: boolean) => void;
+  onToggle: (id: string) => void;
+}
+
+/** A folded group: how many of its runs are in which state. */
+export const GroupLine = memo(function GroupLine(props: GroupProps) {
+  const { id, rows, open, current, columns, index, style, allSelected, onSelect, onToggle } = props;
+  const first = rows[0];
+  const states = new Map<string, number>();
+  for (const row of rows) states.set(row.state, (states.get(row.state) ?? 0) + 1);
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      className={`run-line group-line ${current ? "current" : ""}`}
+      style={style}
+    >
+      <div role="gridcell" className="check-cell">
+        <label>
+          <span className="hidden-label">{m.runs.select(id)}</span>
+          <input
+            type="checkbox"
+            checked={allSelected}
+            onChange={(event) => onSelect(rows, event.target.checked)}
+          />
+        </label>
+      </div>
+      <div role="gridcell" className="cell group-cell" style={{ gridColumn: `2 / span ${columns.length}` }}>
+        <button
+          type="button"
+          className="group-toggle"
+          aria-expanded={open}
+          aria-label={open ? m.runs.fold(id) : m.runs.unfold(id)}
+          onClick={() => onToggle(id)}
+        >
+          <ChevronRight size={14} className={open ? "open" : ""} aria-hidden="true" />
+          <strong>{first?.name.replace(/[-_]?\d+$/, "") || m.runs.groupName}</strong>
+          <span className="faint mono run-id">{id}</span>
+          <span className="dim">{m.runs.group(rows.length)}</span>
+        </button>
+        <span className="group-states">
+          {[...states].map(([state, n]) => (
+            <span key={state} className="state" title={m.states[state]}>
+              <StateIcon state={state} />
+              <span className="num">{n}</span>
+              <span className="hidden-label">{m.states[state]}</span>
+            </span>
+          ))}
+        </span>
+        <span className="group-end dim">{first ? <Ago at={first.created_at} /> : null}</span>
+      </div>
+    </div>
+  );
+});

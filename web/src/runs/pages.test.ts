@@ -1,0 +1,122 @@
+import { describe, expect, it, vi } from "vitest";
+import type { Run, RunEvent } from "../api/client";
+import { lines, sorted } from "./layout";
+import { afterEvent, type FetchPage, PAGE, type Row, RunPages, rowOf, withHead } from "./pages";
+
+const run = (n: number, more: Partial<Run> = {}): Run =>
+  ({
+    id: `r${n}`,
+    name: `run-${n}`,
+    state: "queued",
+    queue: "local",
+    project: "p",
+    entity: "ann",
+    author: "ann",
+    nodes: 1,
+    resources: { millicpus: 0, memory: 0, gpus: n % 3 },
+    job: null,
+    group: null,
+    created_at: new Date(1e12 + n * 1000).toISOString(),
+    started_at: null,
+    ended_at: null,
+    version: 1,
+    ...more,
+  }) as Run;
+
+const event = (id: string, seq: number, to: string): RunEvent =>
+  ({
+    id: seq,
+    run_id: id,
+    seq,
+    attempt: 1,
+    type: "state",
+    at: "2026-01-01T00:00:09Z",
+    actor: "a",
+    data: { to },
+  }) as RunEvent;
+
+/** A server that has these runs, newest first. */
+function server(all: () => Run[]): FetchPage {
+  return async (cursor, limit) => {
+    const runs = all();
+    const start = cursor === null ? 0 : runs.findIndex((one) => one.id === cursor) + 1;
+    const items = runs.slice(start, start + limit);
+    return { items, next: start + limit < runs.length ? (items.at(-1)?.id ?? null) : null };
+  };
+}
+
+const newestFirst = (count: number) => Array.from({ length: count }, (_, i) => run(count - i));
+const ids = (rows: readonly Row[]) => rows.map((row) => row.id);
+
+describe("pages of runs", () => {
+  it("are read one after the other until there are none", async () => {
+    const pages = new RunPages(server(() => newestFirst(250)));
+    for (let i = 0; i < 5; i++) await pages.loadMore();
+    expect(pages.snapshot().rows).toHaveLength(250);
+    expect(pages.snapshot().more).toBe(false);
+  });
+
+  it("show a new state as soon as the event tells it, and pass over what is old", async () => {
+    vi.useFakeTimers();
+    const pages = new RunPages(server(() => newestFirst(3)));
+    await pages.loadMore();
+    pages.take([event("r2", 5, "running"), event("r2", 4, "starting")]);
+    vi.advanceTimersByTime(100);
+    const row = pages.snapshot().rows.find((one) => one.id === "r2");
+    expect(row).toMatchObject({ state: "running", started_at: "2026-01-01T00:00:09Z", version: 5 });
+    vi.useRealTimers();
+  });
+
+  it("take in what was launched, and drop what was deleted, without losing what was scrolled to", async () => {
+    let all = newestFirst(2 * PAGE);
+    const pages = new RunPages(server(() => all));
+    await pages.loadMore();
+    await pages.loadMore();
+    all = [run(999), ...all.filter((one) => one.id !== "r150")];
+    pages.refreshHead();
+    await vi.waitFor(() => expect(pages.snapshot().rows[0]?.id).toBe("r999"));
+    expect(ids(pages.snapshot().rows)).toEqual(ids(all.map(rowOf)));
+  });
+
+  it("say what went wrong, and go on when asked again", async () => {
+    let broken = true;
+    const good = server(() => newestFirst(1));
+    const pages = new RunPages((...asked) => (broken ? Promise.reject(new Error("down")) : good(...asked)));
+    await pages.loadMore();
+    expect(pages.snapshot().error).toEqual(new Error("down"));
+    broken = false;
+    await pages.loadMore();
+    expect(pages.snapshot()).toMatchObject({ error: null, more: false });
+  });
+});
+
+it("a head that has nothing in common with what is shown replaces it", () => {
+  const rows = [3, 2, 1].map((n) => rowOf(run(n)));
+  expect(ids(withHead(rows, [rowOf(run(9)), rowOf(run(8))], false))).toEqual(["r9", "r8"]);
+  expect(withHead(rows, [], true)).toEqual([]);
+});
+
+it("a run that is tried again has no end any more", () => {
+  const lost = { ...rowOf(run(1)), state: "running" as const, ended_at: null };
+  expect(afterEvent(lost, event("r1", 7, "queued"))).toMatchObject({ state: "queued", ended_at: null });
+  expect(afterEvent(lost, event("r1", 1, "failed"))).toBe(lost);
+});
+
+describe("the layout of the list", () => {
+  const rows = [run(5), run(4, { group: "g" }), run(3), run(2, { group: "g" }), run(1)].map(rowOf);
+  const told = (open: string[]) =>
+    lines(rows, true, new Set(open)).map((line) =>
+      line.kind === "run" ? line.row.id : `${line.id}(${line.rows.length})`,
+    );
+
+  it("folds a group at the place of its newest run", () => {
+    expect(told([])).toEqual(["r5", "g(2)", "r3", "r1"]);
+    expect(told(["g"])).toEqual(["r5", "g(2)", "r4", "r2", "r3", "r1"]);
+    expect(lines(rows, false, new Set())).toHaveLength(5);
+  });
+
+  it("sorts by what a column shows", () => {
+    expect(ids(sorted(rows, { by: "created", down: false }, 0))).toEqual(["r1", "r2", "r3", "r4", "r5"]);
+    expect(ids(sorted(rows, { by: "gpus", down: true }, 0))).toEqual(["r5", "r2", "r4", "r1", "r3"]);
+  });
+});

@@ -1,0 +1,43 @@
+import { useEffect, useMemo, useSyncExternalStore } from "react";
+import { api, ask } from "../api/client";
+import { live } from "../api/live";
+import { queryOf, type RunFilter } from "./filter";
+import { RunPages } from "./pages";
+
+/** Lists that were open of late: who comes back finds them as they were left, and up to date. */
+const recent = new Map<string, RunPages>();
+const KEPT = 4;
+
+function pagesOf(key: string): RunPages {
+  const known = recent.get(key);
+  const query = JSON.parse(key) as ReturnType<typeof queryOf>;
+  const pages =
+    known ??
+    new RunPages((cursor, limit) =>
+      ask(
+        api.GET("/api/v1/runs", { params: { query: { ...query, limit, ...(cursor ? { cursor } : {}) } } }),
+      ).then((page) => ({ items: page.items, next: page.next ?? null })),
+    );
+  recent.delete(key);
+  recent.set(key, pages);
+  for (const oldest of recent.keys()) {
+    if (recent.size <= KEPT) break;
+    recent.delete(oldest);
+  }
+  return pages;
+}
+
+export function useRunPages(filter: RunFilter) {
+  const key = JSON.stringify(queryOf(filter));
+  const pages = useMemo(() => pagesOf(key), [key]);
+  useEffect(() => {
+    pages.refreshHead();
+    const quiet = live.listen((events) => pages.take(events));
+    const calm = live.resync(pages.refreshHead);
+    return () => {
+      quiet();
+      calm();
+    };
+  }, [pages]);
+  return { pages, ...useSyncExternalStore(pages.subscribe, pages.snapshot) };
+}

@@ -1,0 +1,169 @@
+/** Search and jump: pages, queues, runs by name or id. */
+import { Dialog } from "@base-ui/react/dialog";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { type KeyboardEvent, type ReactNode, useDeferredValue, useId, useState } from "react";
+import { api, ask } from "../api/client";
+import { m } from "../messages";
+import { StateIcon } from "../ui/StateBadge";
+import { isDark, setTheme } from "../ui/theme";
+
+interface Entry {
+  readonly id: string;
+  readonly part: string;
+  readonly label: string;
+  readonly note?: string;
+  readonly icon?: ReactNode;
+  readonly go: () => void;
+}
+
+export function Palette({
+  open,
+  onClose,
+  onShortcuts,
+}: {
+  open: boolean;
+  onClose: () => void;
+  onShortcuts: () => void;
+}) {
+  return (
+    <Dialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Backdrop className="backdrop" />
+        <Dialog.Popup className="palette" aria-label={m.palette.label}>
+          <Search onClose={onClose} onShortcuts={onShortcuts} />
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+function Search({ onClose, onShortcuts }: { onClose: () => void; onShortcuts: () => void }) {
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  const list = useId();
+  const entries = useEntries(text.trim(), onShortcuts);
+  const current = Math.min(at, entries.length - 1);
+  const choose = (entry: Entry | undefined) => {
+    if (!entry) return;
+    onClose();
+    entry.go();
+  };
+  const onKey = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step !== undefined) {
+      event.preventDefault();
+      setAt((current + step + entries.length) % Math.max(1, entries.length));
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      choose(entries[current]);
+    }
+  };
+  return (
+    <>
+      <input
+        className="palette-input"
+        role="combobox"
+        aria-expanded="true"
+        aria-controls={list}
+        aria-activedescendant={entries[current] ? `${list}-${entries[current].id}` : undefined}
+        aria-label={m.palette.label}
+        placeholder={m.palette.placeholder}
+        value={text}
+        onKeyDown={onKey}
+        onChange={(event) => {
+          setText(event.target.value);
+          setAt(0);
+        }}
+      />
+      <div id={list} role="listbox" aria-label={m.palette.label} className="palette-list">
+        {entries.map((entry, i) => (
+          <div key={entry.id} role="presentation">
+            {entry.part !== entries[i - 1]?.part ? <div className="menu-label">{entry.part}</div> : null}
+            {/* biome-ignore lint/a11y/useKeyWithClickEvents: keys are handled in the input, which keeps the focus */}
+            <div
+              id={`${list}-${entry.id}`}
+              role="option"
+              tabIndex={-1}
+              aria-selected={i === current}
+              className="menu-item"
+              data-highlighted={i === current ? "" : undefined}
+              onMouseMove={() => setAt(i)}
+              onClick={() => choose(entry)}
+              ref={i === current ? (element) => element?.scrollIntoView({ block: "nearest" }) : undefined}
+            >
+              {entry.icon}
+              <span className="cut">{entry.label}</span>
+              <span className="menu-note mono">{entry.note}</span>
+            </div>
+          </div>
+        ))}
+        {entries.length === 0 ? <p className="faint palette-none">{m.palette.empty}</p> : null}
+      </div>
+    </>
+  );
+}
+
+function useEntries(text: string, onShortcuts: () => void): Entry[] {
+  const navigate = useNavigate();
+  const asked = useDeferredValue(text);
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => ask(api.GET("/api/v1/queues")) });
+  const runs = useQuery({
+    queryKey: ["palette", asked],
+    queryFn: () =>
+      ask(api.GET("/api/v1/runs", { params: { query: { limit: 8, ...(asked ? { text: asked } : {}) } } })),
+    placeholderData: (before) => before,
+  });
+  const matches = (label: string) => label.toLowerCase().includes(text.toLowerCase());
+  const pages: Entry[] = [
+    {
+      id: "runs",
+      part: m.palette.pages,
+      label: m.nav.runs,
+      note: "g r",
+      go: () => navigate({ to: "/runs" }),
+    },
+    {
+      id: "queues",
+      part: m.palette.pages,
+      label: m.nav.queues,
+      note: "g q",
+      go: () => navigate({ to: "/queues" }),
+    },
+    {
+      id: "agents",
+      part: m.palette.pages,
+      label: m.nav.agents,
+      note: "g a",
+      go: () => navigate({ to: "/agents" }),
+    },
+    {
+      id: "theme",
+      part: m.palette.actions,
+      label: m.palette.theme,
+      go: () => setTheme(isDark() ? "light" : "dark"),
+    },
+    { id: "keys", part: m.palette.actions, label: m.nav.shortcuts, note: "?", go: onShortcuts },
+  ];
+  return [
+    ...(runs.data?.items ?? []).map((run) => ({
+      id: run.id,
+      part: m.palette.runs,
+      label: run.name,
+      note: run.id,
+      icon: <StateIcon state={run.state} />,
+      go: () => navigate({ to: "/runs/$runId", params: { runId: run.id } }),
+    })),
+    ...pages.filter((entry) => matches(entry.label)),
+    ...(queues.data?.items ?? [])
+      .filter((queue) => text && matches(queue.name))
+      .slice(0, 5)
+      .map((queue) => ({
+        id: `queue-${queue.entity}-${queue.name}`,
+        part: m.palette.queues,
+        label: queue.name,
+        note: queue.entity,
+        go: () => navigate({ to: "/runs", search: { queue: queue.name } }),
+      })),
+  ];
+}
