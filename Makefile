@@ -37,8 +37,8 @@ test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds
 	$(CLUSTER) prepare
 	$(BIN)/pytest -q -m "cluster and not torch"
 
-# The Kubernetes of the tests is built while the tests run that do without: that takes longer than any other part.
-test-full: check build-ahead $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+# Building Kubernetes takes long: it is done aside, while the tests run that do without.
+test-full: build-ahead check $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
 	$(BIN)/pytest -q -m "not torch and not slow and not cluster" -n 2 --dist loadfile
 	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster"
 	$(CLUSTER) prepare
