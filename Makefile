@@ -9,7 +9,7 @@ FULL = MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON))
 CLUSTER := PYTHONPATH=tests $(BIN)/python -m cluster
 
 .PHONY: .test-web help setup demo web web-api web-once test test-cluster test-web test-full cluster cluster-down chaos \
-  check fmt docs lock bench bench-lock clean build-ahead
+  check fmt docs lock bench bench-lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,16 +73,14 @@ test-web: setup ## Test the web app: its logic, its client, and all of it in Chr
 	  || echo "SKIPPED: no Chromium here (package chromium): the browser tests are left out."
 	$(BIN)/pytest -q -m browser tests/browser
 
-# The Kubernetes of the tests is built while the tests run that do without: that takes longer than any other part.
-test-full: check build-ahead $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+# Kubernetes is built first, not beside the tests: a compiler on all cores makes them slow, and some fail of it.
+test-full: check $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+	$(CLUSTER) prepare
 	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
 	$(MAKE) test-web
 	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser"
-	$(CLUSTER) prepare
 	$(FULL) $(BIN)/pytest -q -m cluster
 
-build-ahead: setup
-	@nohup nice -n 19 $(CLUSTER) prepare > /dev/null 2>&1 &
 
 cluster: setup ## Start a Kubernetes on this machine, to try things on
 	@$(CLUSTER) up

@@ -17,8 +17,9 @@ _NOTE = Path(__file__).parents[2] / ".cluster"
 
 def prepare() -> None:
     """Get what a cluster needs and is not there yet."""
-    packages.install()
-    binaries.build()
+    with binaries.one_at_a_time():
+        packages.install()
+        binaries.build()
 
 
 def up() -> None:

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,18 +82,24 @@ def find() -> dict[str, Path]:
     return {name: path for programs in found.values() for name, path in programs.items()}
 
 
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Of two who build at once, the second finds what the first has built."""
+    _cache().mkdir(parents=True, exist_ok=True)
+    with (_cache() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build() -> None:
-    """Build what cannot be found: ten minutes or more, once. Two who want it at once build it once."""
+    """Build what cannot be found: ten minutes or more, once."""
     if all(_find(group) for group in GROUPS):
         return
     if shutil.which("go") is None:
         raise CannotBeHad("Go is not installed, and the programs of Kubernetes are not on PATH")
-    _cache().mkdir(parents=True, exist_ok=True)
-    with (_cache() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for group in GROUPS:
-            if not _find(group):
-                _build(group)
+    for group in GROUPS:
+        if not _find(group):
+            _build(group)
 
 
 def _find(group: Group) -> dict[str, Path]:

@@ -47,7 +47,6 @@ class Room:
         with _all_rooms():
             _sweep()
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            folder.chmod(0o755)
             lock = _lock_of(folder).open("w")
             fcntl.flock(lock, fcntl.LOCK_EX)
         (folder / "logs").mkdir()
@@ -96,7 +95,7 @@ class Room:
                 start_new_session=True,
             )
 
-    def wait_for(self, name: str, ready: Callable[[], bool], *, seconds: float = 60.0) -> None:
+    def wait_for(self, name: str, ready: Callable[[], bool], *, seconds: float = 120.0) -> None:
         deadline = time.monotonic() + seconds
         while not ready():
             status = self._processes[name].poll()

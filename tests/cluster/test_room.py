@@ -18,8 +18,6 @@ from cluster.room import Room
 from cluster.traces import namespace_of, processes_of, traces
 from installation import until
 
-pytestmark = pytest.mark.usefixtures("machine")
-
 
 @pytest.fixture
 def opened() -> Iterator[Room]:
