@@ -69,7 +69,7 @@ async def samples(bench: Bench, enough: Callable[[list[Sample]], bool]) -> list[
     return found
 
 
-def test_a_kubelet_tells_of_processor_memory_and_network(
+def test_a_kubelet_tells_of_processor_memory_network_and_disk(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     def is_busy(found: list[Sample]) -> bool:
@@ -85,6 +85,7 @@ def test_a_kubelet_tells_of_processor_memory_and_network(
                 assert 0 < (one.memory or 0) < 2**30
                 assert (one.net_received or 0) > 0
                 assert (one.net_sent or 0) > 0
+                assert (one.disk_used or 0) > 0
 
     asyncio.run(scenario())
 

@@ -38,6 +38,7 @@ _COLUMNS: Sequence[tuple[str, str, Callable[[Sequence[float]], float], Callable[
     ("GPU MEMORY MOST", "gpu_memory", max, readable_bytes, 3),
     ("READ", "disk_read", _last, readable_bytes, 4),
     ("WRITTEN", "disk_write", _last, readable_bytes, 4),
+    ("DISK MOST", "disk_used", max, readable_bytes, 4),
 )
 
 

@@ -101,6 +101,7 @@ class Sample:
     disk_write: int | None = None
     net_received: int | None = None  #: bytes since boot, of the whole host; on a cluster of the pod
     net_sent: int | None = None
+    disk_used: int | None = None  #: bytes of the node's disk that it fills now
 
 
 @dataclass(frozen=True, kw_only=True)

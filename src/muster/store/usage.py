@@ -15,6 +15,7 @@ from muster.domain.names import is_id
 from muster.store.disk import writing
 from muster.store.logs import LogKey
 
+#: Only ever added to, at the end: what is on disk keeps its meaning.
 FIELDS = (
     "cpu",
     "memory",
@@ -24,7 +25,9 @@ FIELDS = (
     "disk_write",
     "net_received",
     "net_sent",
+    "disk_used",
 )
+_FIRST = 8  #: fields of records in files whose name does not say how many they have
 _RECORD = struct.Struct("<d" + "d" * len(FIELDS))  # NaN: not known
 
 
@@ -57,17 +60,24 @@ class UsageStore:
 
     def read(self, key: LogKey, *, max_points: int) -> list[UsagePoint]:
         """The whole course, thinned evenly to at most `max_points`."""
-        try:
-            raw = self._path(key).read_bytes()
-        except FileNotFoundError:
-            return []
-        records = list(_RECORD.iter_unpack(raw[: len(raw) - len(raw) % _RECORD.size]))
+        records = [record for width in range(_FIRST, len(FIELDS) + 1) for record in self._stored(key, width)]
         step = max(1, math.ceil(len(records) / max_points))
         thinned = records[::-1][::step][::-1]
         return [
             UsagePoint(at=at, values=tuple(None if math.isnan(value) else value for value in values))
             for at, *values in thinned
         ]
+
+    def _stored(self, key: LogKey, width: int) -> list[tuple[float, ...]]:
+        """What was written when there were so many fields, with those of today."""
+        try:
+            raw = self._path(key, width).read_bytes()
+        except FileNotFoundError:
+            return []
+        record = struct.Struct("<d" + "d" * width)
+        unknown = (math.nan,) * (len(FIELDS) - width)
+        whole = raw[: len(raw) - len(raw) % record.size]
+        return [(*values, *unknown) for values in record.iter_unpack(whole)]
 
     def run_ids(self) -> list[str]:
         """Runs whose usage is here."""
@@ -81,8 +91,9 @@ class UsageStore:
             raise BadInput(f"{run_id[:80]!r} is not a run id.")
         return self._root / run_id[:2] / run_id
 
-    def _path(self, key: LogKey) -> Path:
-        return self._run_folder(key.run_id) / f"{int(key.attempt)}-{int(key.rank)}"
+    def _path(self, key: LogKey, width: int = len(FIELDS)) -> Path:
+        fields = f".{width}" if width != _FIRST else ""
+        return self._run_folder(key.run_id) / f"{int(key.attempt)}-{int(key.rank)}{fields}"
 
 
 def _newest(file: int) -> float:

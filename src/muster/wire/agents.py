@@ -320,6 +320,7 @@ class UsageSample(Asked):
     disk_write: int | None = None
     net_received: int | None = None
     net_sent: int | None = None
+    disk_used: int | None = None
 
 
 class UsageBatch(Asked):

@@ -14,7 +14,7 @@ from muster.store import runs
 from muster.store.blobs import BlobPool
 from muster.store.logs import LogKey, LogStore
 from muster.store.removal import files_kept
-from muster.store.usage import UsagePoint, UsageStore
+from muster.store.usage import FIELDS, UsagePoint, UsageStore
 from world import World, new_sqlite, open_world
 
 
@@ -40,7 +40,7 @@ def run_with_files(world: World, files: Files) -> str:
     run_id = world.launch_one()
     key = LogKey(run_id=run_id, attempt=1, rank=0)
     files.logs.write(key, 0, b"text", at_micros=1)
-    files.usage.append(key, [UsagePoint(at=1.0, values=(None,) * 8)])
+    files.usage.append(key, [UsagePoint(at=1.0, values=(None,) * len(FIELDS))])
     return run_id
 
 

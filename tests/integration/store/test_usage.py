@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from itertools import pairwise
 from pathlib import Path
 
@@ -81,3 +83,16 @@ def test_what_is_no_run_id_never_becomes_a_path(tmp_path: Path, run_id: str) -> 
     with pytest.raises(BadInput):
         store.remove_run(run_id)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_written_with_fewer_fields_is_read_before_what_came_since(tmp_path: Path) -> None:
+    store = UsageStore(tmp_path)
+    store.append(KEY, [point(20.0)])
+    [new] = tmp_path.glob("*/*/*")
+    old = struct.pack("<" + "d" * 9, 10.0, 0.5, *[math.nan] * 6, 7.0)
+    new.with_name(f"{KEY.attempt}-{KEY.rank}").write_bytes(old)
+    found = store.read(KEY, max_points=10)
+    assert [(one.at, one.values[0], one.values[7], one.values[8]) for one in found] == [
+        (10.0, 0.5, 7.0, None),
+        (20.0, 1.0, None, None),
+    ]

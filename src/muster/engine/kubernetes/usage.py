@@ -34,6 +34,7 @@ class Use:
     memory: int | None = None  #: bytes
     net_received: int | None = None
     net_sent: int | None = None
+    disk_used: int | None = None  #: what it wrote outside of volumes that outlive it, and its logs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,7 @@ class UsageMeter:
                         memory=seen.memory if asked.memory is None else asked.memory,
                         net_received=seen.net_received,
                         net_sent=seen.net_sent,
+                        disk_used=seen.disk_used,
                     )
                 )
         return samples
@@ -157,6 +159,7 @@ def read_summary(answer: Object) -> dict[str, Use]:
             memory=None if memory is None else int(memory),
             net_received=network.get("rxBytes"),
             net_sent=network.get("txBytes"),
+            disk_used=(item.get("ephemeral-storage") or {}).get("usedBytes"),
         )
     return found
 

@@ -53,6 +53,7 @@ def summary(uid: str) -> dict[str, Any]:
                 "cpu": {"usageNanoCores": 0},
                 "memory": {"workingSetBytes": 0},
                 "network": {"name": "eth0", "rxBytes": 946, "txBytes": 472},
+                "ephemeral-storage": {"usedBytes": 21024768},
             }
         ]
     }
@@ -64,9 +65,9 @@ def test_the_containers_of_a_pod_count_together() -> None:
     assert read_metrics(answer) == {("lab", "busy"): Use(cpu=1.75, memory=21 * 2**20)}
 
 
-def test_a_summary_tells_of_containers_and_of_the_network_of_their_pod() -> None:
+def test_a_summary_tells_of_containers_and_of_network_and_disk_of_their_pod() -> None:
     assert read_summary(summary("u1")) == {
-        "u1": Use(cpu=0.12411661, memory=869352, net_received=946, net_sent=472)
+        "u1": Use(cpu=0.12411661, memory=869352, net_received=946, net_sent=472, disk_used=21024768)
     }
 
 
