@@ -81,7 +81,6 @@ test-full: check $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (down
 	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser"
 	$(FULL) $(BIN)/pytest -q -m cluster
 
-
 cluster: setup ## Start a Kubernetes on this machine, to try things on
 	@$(CLUSTER) up
 
