@@ -27,7 +27,7 @@ _WENT_WRONG = {
     ReplicaState.LOST: "was lost",
     ReplicaState.PREEMPTED: "was taken away",
 }
-LOG_PATIENCE = timedelta(seconds=30)  #: for the rest of a log, once its pod has ended
+LOG_PATIENCE = timedelta(seconds=30)  #: for more of a log whose pod has ended
 STOP_WORDS = "It was stopped on request."
 
 
@@ -73,6 +73,8 @@ class Attempt:
     stuck: dict[str, datetime] = field(default_factory=dict)  #: uid → since when it cannot come up
     told: dict[int, Replica] = field(default_factory=dict)
     failed: dict[int, Replica] = field(default_factory=dict)  #: those we gave up on
+    awaited: dict[int, tuple[int, datetime]] = field(default_factory=dict)
+    """Rank → how long the log of an ended member was, and since when."""
 
     @property
     def over(self) -> bool:
@@ -213,9 +215,10 @@ class Attempt:
         if not self._is_final(seen):
             return None
         progress = [logs.get(one.uid, NO_LOG) for one in pods]
-        if not all(log.whole for log in progress) and not self._may_go_without_log(seen, pod, now):
+        length = max(log.length for log in progress)
+        if not all(log.whole for log in progress) and not self._may_go_without_log(seen, length, now):
             return None
-        return replace(seen, log_bytes=max(log.length for log in progress))
+        return replace(seen, log_bytes=length)
 
     def _without_pod(self, rank: int, now: datetime) -> Replica | None:
         end = Replica(rank=rank, state=ReplicaState.STOPPED, ended_at=now, log_bytes=0)
@@ -264,9 +267,12 @@ class Attempt:
             return "Its pod was deleted from outside Muster."
         return f"{self.workload.resource.kind} {self.workload.name} was deleted from outside Muster."
 
-    def _may_go_without_log(self, seen: Replica, pod: Pod, now: datetime) -> bool:
-        """The rest of the log cannot be had any more."""
+    def _may_go_without_log(self, seen: Replica, length: int, now: datetime) -> bool:
+        """The rest of it cannot be had, or nothing more of it came for a while."""
         if seen.state is ReplicaState.LOST:
             return True
-        at = pod.ended_at or pod.deleted_at or pod.created
-        return now >= at + LOG_PATIENCE
+        known, since = self.awaited.get(seen.rank, (length, now))
+        if length > known:
+            since = now
+        self.awaited[seen.rank] = length, since
+        return now >= since + LOG_PATIENCE

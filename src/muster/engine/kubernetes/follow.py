@@ -9,7 +9,7 @@ cluster from there, so that nothing is missed and nothing comes twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import structlog
@@ -23,6 +23,8 @@ from muster.engine.kubernetes.spool import Mark, Spool
 log = structlog.get_logger()
 AGAIN: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  #: seconds between tries
 SELDOM: tuple[float, ...] = (*AGAIN, 10.0, 20.0, 40.0, 60.0)  #: where the cluster says that it cannot be read
+PAUSE = 0.02  #: seconds in which what comes is written as one
+GATHERED = 4096  #: chunks at most
 STATUS_WAIT = 5.0  #: seconds from the end of an output until the pod's status must tell of it
 
 
@@ -69,7 +71,7 @@ class Follower:
         while self._restarts(name) - life < 2:  # of older lives the cluster keeps nothing
             ended, pauses, mark = self._has_ended(name, life), AGAIN, self._spool.marks.get(who)
             try:
-                await self._read(name, who, previous=life < self._restarts(name))
+                await self._read(name, life, who)
                 if await self._ends_within(STATUS_WAIT, name, life):
                     break
             except ApiError as error:
@@ -113,15 +115,50 @@ class Follower:
                 return one.restarts > life or one.ended is not None or self._pod.over
         return True
 
-    async def _read(self, name: str, who: str, *, previous: bool) -> None:
+    async def _read(self, name: str, life: int, who: str) -> None:
         """Until the container's output ends, or the connection does."""
         mark = self._spool.marks.get(who, Mark())
         params = {"container": name, "timestamps": "true"}
-        params |= {"previous": "true"} if previous else {"follow": "true"}
+        if life < self._restarts(name):
+            params["previous"] = "true"
+        elif not self._has_ended(name, life):  # else all is there, and comes in larger pieces
+            params["follow"] = "true"
         if mark.since:
             params["sinceTime"] = mark.since
         path = PODS.path(self._pod.namespace, self._pod.name, "log")
         main = self._pod.containers[0].name if self._pod.containers else name
         prefix = b"" if name == main else f"[{name}] ".encode()
         async with self._api.stream(path, params, endless=True) as chunks:
-            await Copy(self._spool, who, mark, prefix).run(chunks)
+            await Copy(self._spool, who, mark, prefix).run(gathered(chunks))
+
+
+async def gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """In larger pieces: the cluster sends line by line, and a write for each would take long in a flood."""
+    pieces: list[bytes] = []
+    came, taken = asyncio.Event(), asyncio.Event()
+
+    async def gather() -> None:
+        try:
+            async for chunk in chunks:
+                pieces.append(chunk)
+                came.set()
+                if len(pieces) >= GATHERED:
+                    taken.clear()
+                    await taken.wait()
+        finally:
+            came.set()
+
+    task = asyncio.create_task(gather())
+    try:
+        while not task.done() or pieces:
+            await came.wait()
+            came.clear()
+            whole = b"".join(pieces)
+            pieces.clear()
+            taken.set()
+            yield whole
+            if not task.done():
+                await asyncio.sleep(PAUSE)
+        await task
+    finally:
+        task.cancel()
