@@ -62,7 +62,10 @@ def _wait_for_all(events: Recording, runs: int) -> None:
     def last(at: int, line: bytes) -> bool | None:
         nonlocal ended
         event = _event(line)
-        ended += event is not None and RunState(event["data"]["to"]).terminal
+        state = RunState(event["data"]["to"]) if event is not None else None
+        if event is not None and state in (RunState.FAILED, RunState.STOPPED):
+            raise CannotMeasure(f"a run {state}: {event['data'].get('reason')}")
+        ended += state is RunState.SUCCEEDED
         return True if ended == runs else None
 
     events.find(last, seconds=_PATIENCE, what=f"the end of {runs} runs")

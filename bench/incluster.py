@@ -20,6 +20,7 @@ from bench.machine import ROOT
 from bench.processes import Processes
 from bench.recording import Recording
 from bench.server import prepare, serving
+from cluster.accounts import account
 from cluster.cluster import Cluster
 from cluster.errors import CannotBeHad
 from cluster.images import BUSYBOX
@@ -27,8 +28,9 @@ from cluster.nodes import SELECTOR, TOLERATION
 from muster.client.sdk import Run
 from muster.client.settings import ClientSettings
 from muster.client.sync import Client
+from muster.engine.kubernetes.access import rights
 from muster.wire.queues import QueueRequest
-from muster.wire.runs import LaunchRequest
+from muster.wire.runs import LaunchRequest, RetryModel
 
 REAL, SIMULATED = "real", "simulated"  #: queues, by the nodes that their runs go to
 _PATHS = f"{ROOT}:{ROOT / 'tests'}"
@@ -56,7 +58,7 @@ def cluster_with(nodes: int, folder: Path) -> Iterator[Cluster]:
 
 @dataclass(frozen=True, kw_only=True)
 class InCluster:
-    """A server and an agent. All runs are in one namespace."""
+    """A server and an agent with the role that Muster writes for it. All runs are in one namespace."""
 
     cluster: Cluster
     namespace: str
@@ -87,7 +89,8 @@ class InCluster:
 
 
 def request(queue: str, *command: str) -> LaunchRequest:
-    return LaunchRequest(queue=queue, command=list(command), image=BUSYBOX)
+    """It is not tried again: a run that was lost would be no measure of anything."""
+    return LaunchRequest(queue=queue, command=list(command), image=BUSYBOX, retry=RetryModel(max=0))
 
 
 @contextmanager
@@ -103,7 +106,7 @@ def muster_in(
         "engine": "kubernetes",
         "queues": [REAL, SIMULATED],
         "data_dir": str(folder),
-        "kubernetes": {"kubeconfig": str(cluster.kubeconfig), "namespace": namespace},
+        "kubernetes": {"kubeconfig": str(account(cluster, namespace, list(rights())))},
     }
     (folder / "agent.yaml").write_text(json.dumps(config))
     with serving(store) as settings, Processes(folder) as processes:

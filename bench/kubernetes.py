@@ -27,6 +27,7 @@ QUIET = 20.0  #: seconds in which nothing changes
 MOST_CROWDS = 3  #: each takes two minutes, and has a thousand changes
 _PATIENCE = 180.0
 _PAUSE = 0.3
+_SETTLED = 12.0  #: seconds until the agent has learned, too, that the cluster measures no usage
 _CLEANED = 120.0  #: objects of an ended run stay for a minute
 _RUN_ID = "muster.dev/run-id"
 
@@ -35,8 +36,8 @@ def run(plan: Plan) -> Iterator[Row]:
     with cluster_with(-(-AT_ONCE // 100), plan.folder / "cluster") as cluster:
         brief = {"muster.test/runs-for": "50ms"}
         with muster_in(cluster, plan.folder / "kubernetes", "bench", simulated=brief) as muster:
-            yield requests_of_a_run(plan, muster)
             yield requests_in_quiet(plan, muster)
+            yield requests_of_a_run(plan, muster)
             yield placement(plan, muster)
         rounds, at_once = min(plan.rounds, MOST_CROWDS), plan.count(AT_ONCE)
         found = [crowd(plan, cluster, number, runs=at_once) for number in range(rounds)]
@@ -159,7 +160,7 @@ def requests_in_quiet(plan: Plan, muster: InCluster) -> Row:
     runs = [muster.launch(REAL, "sleep", "3600") for _ in range(plan.count(LIVE))]
     for run in runs:
         until(lambda run=run: run.state is RunState.RUNNING, seconds=_PATIENCE, what="a run that lives")  # type: ignore[misc]
-    time.sleep(2.0)  # the last of the start is told
+    time.sleep(_SETTLED)
     began = datetime.now(UTC)
     time.sleep(QUIET * min(1.0, plan.scale * 2))
     asked = len(_asked(muster, began))
@@ -171,7 +172,8 @@ def requests_in_quiet(plan: Plan, muster: InCluster) -> Row:
         [asked],
         "requests",
         bar=Bar(sense="≤", limit=0),
-        note="their logs are followed all the while; watches aside",
+        note="their logs are followed all the while; watches aside; a metrics API, if there is one, is asked "
+        "once in 10 s for all runs together",
     )
 
 

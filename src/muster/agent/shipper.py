@@ -106,6 +106,9 @@ class Shipper:
         offset = item.shipped.get(rank)
         data = b""
         if offset is not None:
+            length = self._engine.log_length(item.key, rank)
+            if length is not None and length <= offset:  # hundreds of files are not opened in vain
+                return None
             data = _read(self._engine.log_path(item.key, rank), offset, room)
             if not data:
                 return None

@@ -154,6 +154,9 @@ class Engine(Protocol):
     def log_path(self, key: AttemptKey, rank: int) -> Path:
         """The file into which this replica's output grows, byte for byte. May not exist yet."""
 
+    def log_length(self, key: AttemptKey, rank: int) -> int | None:
+        """How long that file is, where the engine itself writes it. None: look."""
+
     def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         """The last marked place of a log, no further than `offset`. None: none, or the engine marks none."""
 

@@ -13,7 +13,7 @@ import httpx2
 from lightkube.core.exceptions import ConfigError
 
 from muster.domain.errors import BadTemplate
-from muster.engine.kubernetes.connect import Connection
+from muster.engine.kubernetes.connect import AT_ONCE, Connection
 
 Object = dict[str, Any]
 MANAGER = "muster"
@@ -87,6 +87,7 @@ class Api:
         self._http = connection.http
         self._known: dict[str, dict[str, Resource]] = {}  #: apiVersion → kind → where
         self._discovery = asyncio.Lock()  #: many runs that begin at once ask once
+        self._turn = asyncio.Semaphore(AT_ONCE)  #: for requests that are answered at once
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """Where the cluster keeps this kind."""
@@ -178,10 +179,13 @@ class Api:
     ) -> Object:
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = {"Content-Type": content_type} if content is not None else {}
-        try:
-            response = await self._http.request(method, path, params=params, content=content, headers=headers)
-        except _NO_ANSWER as error:
-            raise _silent(self.connection.server, error) from error
+        async with self._turn:
+            try:
+                response = await self._http.request(
+                    method, path, params=params, content=content, headers=headers
+                )
+            except _NO_ANSWER as error:
+                raise _silent(self.connection.server, error) from error
         if response.is_error:
             raise _refusal(response)
         answer = response.json()

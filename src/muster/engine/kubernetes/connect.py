@@ -21,8 +21,9 @@ from muster.domain.errors import BadConfigFile
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 STREAMS = 4096  #: connections at once: each followed log holds one
-#: seconds an idle connection is kept: half of what API servers do, so that a launch seldom pays for a new one
-KEEPALIVE = 45.0
+AT_ONCE = 32  #: short requests at a time: so many connections are kept, and no handshake is made in vain
+KEPT = 45.0  #: seconds that an idle one is kept: half of what API servers do
+LIMITS = httpx2.Limits(max_connections=STREAMS, max_keepalive_connections=AT_ONCE, keepalive_expiry=KEPT)
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0, pool=60.0)
 _EXEC_V1 = "client.authentication.k8s.io/v1"
 
@@ -62,9 +63,7 @@ def connect(settings: ClusterSettings, environ: Mapping[str, str] = os.environ) 
         ) from error
     http = httpx2.AsyncClient(
         **params,
-        limits=httpx2.Limits(
-            max_connections=STREAMS, max_keepalive_connections=32, keepalive_expiry=KEEPALIVE
-        ),
+        limits=LIMITS,
         headers={"User-Agent": f"muster/{__version__}"},
     )
     namespace = settings.namespace or config.namespace

@@ -157,6 +157,9 @@ class KubernetesEngine:
     def log_path(self, key: AttemptKey, rank: int) -> Path:
         return self._logbook.path(key, rank)
 
+    def log_length(self, key: AttemptKey, rank: int) -> int:
+        return self._logbook.length(key, rank)
+
     def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         return self._logbook.mark(key, rank, offset)
 

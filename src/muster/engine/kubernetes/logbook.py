@@ -29,6 +29,10 @@ class Logbook:
     def error_path(self, key: AttemptKey, rank: int) -> Path:
         return self._folder(key) / f"{rank}.error"
 
+    def length(self, key: AttemptKey, rank: int) -> int:
+        spool = self._spools.get((key, rank))
+        return spool.length if spool else 0
+
     def mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         spool = self._spools.get((key, rank))
         found = spool.mark_at(offset) if spool else None

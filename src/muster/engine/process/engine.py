@@ -123,6 +123,9 @@ class ProcessEngine:
     def log_path(self, key: AttemptKey, rank: int) -> Path:
         return AttemptDir.of(self._root, key).log(rank)
 
+    def log_length(self, key: AttemptKey, rank: int) -> None:
+        return None  # the replica itself writes it
+
     def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         return None
 

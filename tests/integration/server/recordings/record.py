@@ -111,6 +111,9 @@ class ToldEngine:
         while True:
             yield await self._said.get()
 
+    def log_length(self, key: AttemptKey, rank: int) -> None:
+        return None
+
     def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         return None
 
