@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH_PYTHON := .venv-torch/bin/python
 FULL = MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON))
-CLUSTER := PYTHONPATH=tests $(BIN)/python -m cluster
+CLUSTER := env PYTHONPATH=tests $(BIN)/python -m cluster
 
 .PHONY: .test-web help setup demo web web-api web-once test test-cluster test-web test-full cluster cluster-down chaos \
   check fmt docs lock bench bench-lock clean
