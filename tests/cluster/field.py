@@ -45,7 +45,7 @@ class Field:
         request = QueueRequest(name=name, resource="kubernetes", config=config, **given)
         self.client.create_queue(request)
 
-    def start_agent(self, *queues: str, name: str = "in-cluster") -> None:
+    def start_agent(self, *queues: str, name: str = "in-cluster", **env: str) -> None:
         """Returns once it serves them."""
         settings = {
             "engine": "kubernetes",
@@ -60,11 +60,14 @@ class Field:
         with self.log.open("ab") as log:
             self._agent = subprocess.Popen(
                 [*MUSTER, "agent", "--config", str(config)],
-                env=self._files.env,
+                env={**self._files.env, **env},
                 stdout=log,
                 stderr=log,
             )
         until(lambda: "serves" in self.log.read_text()[mark:], what=f"an agent; see {self.log}")
+
+    def agent_died(self) -> bool:
+        return self._agent is not None and self._agent.poll() is not None
 
     def kill_agent(self, how: signal.Signals = signal.SIGKILL) -> None:
         if self._agent is not None:

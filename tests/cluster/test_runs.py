@@ -109,6 +109,28 @@ def test_an_agent_killed_while_ten_runs_are_live_loses_nothing(field: Field) -> 
     assert {_of(field, run.id).attempt for run in runs} == {1}
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        "kube.create.before",
+        "kube.create.after",
+        "kube.companion.before",
+        "kube.companion.after",
+        "kube.release.before",
+        "kube.release.after",
+    ],
+)
+def test_an_agent_that_dies_while_it_starts_a_run_leaves_no_half_of_it(field: Field, point: str) -> None:
+    field.queue("k8s", PLAIN)
+    field.start_agent("k8s", MUSTER_FAILPOINT=point)
+    run = field.launch("k8s", ["echo", "once"], image=BUSYBOX)
+    until(field.agent_died, seconds=60, what=f"killed at {point}")
+    field.start_agent("k8s")
+    assert run.wait(120) is RunState.SUCCEEDED, run.why().summary
+    assert text_of(run) == "once\n"
+    assert _of(field, run.id).attempt == 1
+
+
 def test_another_agent_on_another_machine_goes_on_with_the_logs(field: Field) -> None:
     field.queue("k8s", PLAIN)
     field.start_agent("k8s", name="first")

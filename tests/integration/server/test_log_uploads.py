@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from door import Agent, Door, held, open_door, replica
+from muster.store.usage import FIELDS
 
 STREAM = bytes(range(256)) * 2
 #: More numbers than any field takes, and some that it does.
@@ -164,7 +165,7 @@ def test_a_full_disk_is_said_in_words_and_gone_on_with_once_there_is_room(upload
 def test_usage_on_a_full_disk_is_said_in_words_too(upload: Upload) -> None:
     folder = upload.door.context.settings.data_dir / "usage" / upload.run["id"][:2] / upload.run["id"]
     folder.mkdir(parents=True)
-    (folder / "1-0").symlink_to("/dev/full")
+    (folder / f"1-0.{len(FIELDS)}").symlink_to("/dev/full")
     sample = {"run_id": upload.run["id"], "attempt": 1, "rank": 0, "at": 1.0, "cpu": 0.5}
     asked = {"incarnation": upload.agent.incarnation, "samples": [sample]}
     answer = upload.door.call("POST", f"/agents/{upload.agent.id}/usage", asked)

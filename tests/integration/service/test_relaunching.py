@@ -106,14 +106,11 @@ def test_a_run_beside_a_default_image_is_launched_again_where_there_are_no_image
     assert again(world, first).spec.command == first.spec.command
 
 
-def test_code_is_refused_on_a_cluster_by_launch_and_preview_alike(world: World) -> None:
+def test_a_repository_is_refused_on_a_cluster_by_launch_and_preview_alike(world: World) -> None:
     cluster_queue(world, job(), default_image=IMAGE)
-    told = "runs images, not a folder or a repository"
-    with pytest.raises(BadInput, match=told):
-        launched(world, command=("train.py",), git=GIT)
-    for asked in ({"git": GIT}, {"source_name": "digits"}):  # before a launch, a folder has but its name
-        with pytest.raises(BadInput, match=told):
-            previewed(world, command=("train.py",), **asked)
+    for ask in (launched, previewed):
+        with pytest.raises(BadInput, match="repositories are not fetched yet"):
+            ask(world, command=("train.py",), git=GIT)
 
 
 @pytest.mark.parametrize("image", ["-v", "a b", "a\nb", "https://host/acme", "acme/train:", "a" * 600])

@@ -3217,6 +3217,8 @@ export interface components {
             net_received?: number | null;
             /** Net Sent */
             net_sent?: number | null;
+            /** Disk Used */
+            disk_used?: number | null;
         };
         /** UsageSeries */
         UsageSeries: {

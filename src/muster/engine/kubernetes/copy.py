@@ -8,7 +8,8 @@ A stream may begin again from a mark, and be cut anywhere. What is in the file a
    lines are known by their times.
 
 A mark counts from the second before the newest one, not from the newest: a line printed a little earlier
-may still come, and must be among those that the cluster sends from there on.
+may still come, and must be among those that the cluster sends from there on. (One that claims an earlier
+second than the very first line is missed, if the stream begins again within that second.)
 """
 
 from __future__ import annotations

@@ -76,12 +76,14 @@ def read(spool: Spool, sent: bytes, cuts: Sequence[int] = (), *, breaks: bool = 
 @st.composite
 def outputs(draw: st.DrawFn) -> list[Entry]:
     """Lines in the order they were written: nearly that of their times, many in one second, some long."""
-    at, entries = 0, []
+    at = 0
+    entries: list[Entry] = []
     for text in draw(st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b" ")))):
         at += draw(st.sampled_from([0, 0, 1, 1000, SECOND // 3, SECOND, 5 * SECOND]))
         early = draw(st.sampled_from([0, 0, 0, 1, 1000, SECOND // 4]))
         long = draw(st.integers(0, 7)) == 0
-        entries.append(Entry(max(0, at - early), text, partial=long))
+        first = entries[0].at // SECOND * SECOND if entries else 0  # nothing is older than what came first
+        entries.append(Entry(max(first, at - early), text, partial=long))
     if entries and entries[-1].partial and draw(st.booleans()):
         entries.append(Entry(at, b"end"))
     return entries
