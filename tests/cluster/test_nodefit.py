@@ -79,7 +79,7 @@ def test_the_scheduler_says_how_many_nodes_and_we_say_which(
                 return without.reason if without and placed and "It needs" in without.reason else None
 
             reason = await bench.until(look, "a member without a place")
-            assert reason.startswith("0/4 nodes are available: ")
+            assert reason.startswith("Not enough nvidia.com/gpu: 0/4 nodes are available: ")
             assert "3 Insufficient nvidia.com/gpu" in reason
             assert f"It needs 2 GPUs on one node; {one} has 1 free, {other} 1 free, {whole} 0 free." in reason
 
@@ -101,7 +101,7 @@ def test_without_the_right_to_look_the_schedulers_words_stand_alone(
                 return next((member.reason for member in bench.replicas().values() if member.reason), None)
 
             reason = await bench.until(look, "a member without a place")
-            assert reason.startswith("0/4 nodes are available: ")
+            assert reason.startswith("Not enough nvidia.com/gpu: 0/4 nodes are available: ")
             assert "It needs" not in reason
 
     asyncio.run(scenario())

@@ -81,7 +81,7 @@ def test_a_run_that_has_no_place_says_why_and_the_running_one_what_it_uses(
     host = cluster.server.removeprefix("https://")
     assert found["summary"] == (
         f"It waits for a place in the cluster at {host}: "
-        "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
+        "Not enough nvidia.com/gpu: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
         f"It needs 2 GPUs on one node; {cluster.node} has 1 free."
     )
     assert found["advice"] == "Wait until other runs end, or launch it with fewer GPUs on each node."

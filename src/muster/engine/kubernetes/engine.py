@@ -140,8 +140,8 @@ class KubernetesEngine:
     async def discard(self, key: AttemptKey) -> None:
         await self._view.ready()
         await self.forget(key)
-        self._logbook.remove(key)
         await self._removal.remove_whole(key)
+        self._logbook.remove(key)
 
     async def close(self) -> None:
         self._logbook.close()

@@ -73,7 +73,12 @@ class Follower:
             try:
                 await self._read(name, life, who)
                 if await self._ends_within(STATUS_WAIT, name, life):
-                    break
+                    if ended and self._spool.marks.get(who) == mark:
+                        break
+                    # A container's last words may be written after the cluster calls it ended, and a stream
+                    # that followed it ends before them: it is whole when a look after the end finds no more.
+                    tries = 0
+                    continue
             except ApiError as error:
                 if error.status == 404 or (error.status == 400 and ended):
                     break  # the pod, or that life's log, is not there any more

@@ -61,9 +61,8 @@ class Logbook:
         """What the launcher left as its root cause, where the cause is looked for."""
         pods = attempt.ranked().get(rank, [])
         said = [one.ended.message for pod in pods[-1:] for one in pod.containers if one.ended]
-        if any(said):
-            with suppress(OSError):
-                self._folder(attempt.key).mkdir(parents=True, exist_ok=True)
+        if any(said) and (attempt.key, rank) in self._spools:
+            with suppress(OSError):  # the folder may be gone: then nobody looks for it
                 self.error_path(attempt.key, rank).write_text(next(filter(None, said)), "utf-8")
 
     def drop(self, attempt: Attempt) -> None:
