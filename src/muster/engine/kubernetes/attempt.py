@@ -51,6 +51,7 @@ class Workload:
     version: str = ""  #: its resource version, as last seen
     epoch: int = 0
     members: int = 1
+    partial: bool = False  #: what goes with it may not be there yet: whoever has the run must go on making it
     status: Status = OPEN
 
 

@@ -100,6 +100,8 @@ class KubernetesEngine:
         await self._view.ready()
         attempt = self._attempts.get(key)
         for workload in self._view.workloads(key):
+            if workload.partial and attempt is None:
+                continue  # its start was broken off: it is started again, and that goes on with it
             with translated(f"run {key.run_id}"):
                 taken = await self._submitter.take(workload, key, epoch=epoch)
             if attempt is None:

@@ -3,7 +3,8 @@
 1. The workload is created first, held back where its kind can be (`suspend`).
 2. What goes with it — its Secret, a Service, a ConfigMap — is created with an owner reference to it: when
    the workload goes, they go.
-3. Then it is released. Every step may be repeated.
+3. Then it is released. Every step may be repeated; until all are done the workload is marked as partial,
+   and whoever takes the run over goes on with the steps.
 
 The workload bears the run, the attempt and the epoch. One that is there already is settled by these: the same
 attempt is gone on with, an older one is removed first, a newer one means that this agent is overtaken, and
@@ -24,12 +25,13 @@ from muster.domain.path import at
 from muster.engine.kubernetes import config
 from muster.engine.kubernetes.api import SECRETS, Api, ApiError, Object, Resource, Unreachable
 from muster.engine.kubernetes.attempt import Workload
-from muster.engine.kubernetes.course import Kind, kind_of
+from muster.engine.kubernetes.course import UNKNOWN, Kind, kind_of
 from muster.engine.kubernetes.names import secret_name
 from muster.engine.kubernetes.pod import ATTEMPT_LABEL, RUN_LABEL, key_of
 from muster.engine.port import Rendered
 
 EPOCH, AGENT, REPLICAS = "muster.dev/epoch", "muster.dev/agent", "muster.dev/replicas"
+PARTIAL = "muster.dev/partial"  #: on a workload until all that goes with it is there
 _ADMITTED_ELSEWHERE = "kueue.x-k8s.io/queue-name"  #: a label: Kueue itself releases it
 
 
@@ -63,6 +65,7 @@ def read_workload(resource: Resource, item: Mapping[str, Any]) -> Workload:
         version=metadata.get("resourceVersion", ""),
         epoch=int(epoch) if epoch.isdecimal() else 0,
         members=int(members) if members.isdecimal() else 1,
+        partial=PARTIAL in notes,
         status=kind_of(resource.api_version, resource.kind).read(item),
     )
 
@@ -92,9 +95,9 @@ class Submitter:
             workload, held = await self._create_workload(rendered, resource, namespace, epoch)
             for item in (_secret(key, secrets), *parts.companions):
                 await self._create_companion(key, item, workload)
-            if held:
+            if workload.partial:
                 failpoint("kube.release.before")
-                await self._release(workload, kind)
+                workload = await self._release(workload, kind if held else UNKNOWN)
                 failpoint("kube.release.after")
         return workload
 
@@ -171,7 +174,8 @@ class Submitter:
         """The workload, and whether it is held back."""
         key, kind = rendered.key, kind_of(resource.api_version, resource.kind)
         body = copy.deepcopy(Parts.of(rendered).workload)
-        notes = {EPOCH: str(epoch), AGENT: self._agent, REPLICAS: str(rendered.replicas)}
+        replicas = str(rendered.replicas)
+        notes = {EPOCH: str(epoch), AGENT: self._agent, REPLICAS: replicas, PARTIAL: "true"}
         body["metadata"].setdefault("annotations", {}).update(notes)
         held = _hold_back(body, kind)
         try:
@@ -250,13 +254,16 @@ class Submitter:
             await self._api.delete(resource, workload.namespace, metadata["name"])
         raise CannotPlace(f"{item['kind']} {metadata['name']!r} is still going away.")
 
-    async def _release(self, workload: Workload, kind: Kind) -> None:
-        change: dict[str, Any] = {}
-        node = change
-        for part in (kind.suspend or ())[:-1]:
-            node = node.setdefault(part, {})
-        node[(kind.suspend or ("",))[-1]] = False
-        await self._api.patch(workload.resource, workload.namespace, workload.name, change)
+    async def _release(self, workload: Workload, kind: Kind) -> Workload:
+        """All is there: let it start, and say so on it."""
+        change: dict[str, Any] = {"metadata": {"annotations": {PARTIAL: None}}}
+        if kind.suspend is not None:
+            node = change
+            for part in kind.suspend[:-1]:
+                node = node.setdefault(part, {})
+            node[kind.suspend[-1]] = False
+        done = await self._api.patch(workload.resource, workload.namespace, workload.name, change)
+        return read_workload(workload.resource, done)
 
 
 def _secret(key: AttemptKey, values: Mapping[str, str]) -> Object:
