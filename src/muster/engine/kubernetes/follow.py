@@ -25,7 +25,6 @@ AGAIN: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  #: seconds between tr
 SELDOM: tuple[float, ...] = (*AGAIN, 10.0, 20.0, 40.0, 60.0)  #: where the cluster says that it cannot be read
 PAUSE = 0.02  #: seconds in which what comes is written as one
 GATHERED = 4096  #: chunks at most
-FLOOD, SETTLE = 64 * 1024, 1.0  #: after so many bytes a runtime may take so many seconds to write the rest
 STATUS_WAIT = 5.0  #: seconds from the end of an output until the pod's status must tell of it
 
 
@@ -71,18 +70,10 @@ class Follower:
         name, tries = container.name, 0
         while self._restarts(name) - life < 2:  # of older lives the cluster keeps nothing
             ended, pauses, mark = self._has_ended(name, life), AGAIN, self._spool.marks.get(who)
-            before = self._spool.length
             try:
                 await self._read(name, life, who)
                 if await self._ends_within(STATUS_WAIT, name, life):
-                    if ended and self._spool.marks.get(who) == mark:
-                        break
-                    # A container's last words may be written after the cluster calls it ended, and a stream
-                    # that followed it ends before them: it is whole when a look after the end finds no more.
-                    tries = 0
-                    if self._spool.length - before > FLOOD:  # the runtime may be far behind
-                        await asyncio.sleep(SETTLE)
-                    continue
+                    break
             except ApiError as error:
                 if error.status == 404 or (error.status == 400 and ended):
                     break  # the pod, or that life's log, is not there any more

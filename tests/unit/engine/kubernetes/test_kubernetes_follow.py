@@ -109,20 +109,6 @@ def test_a_log_that_can_be_read_at_the_end_is_read(tmp_path: Path, pauses: tuple
     asyncio.run(scenario())
 
 
-def test_last_words_that_come_after_the_end_are_not_missed(tmp_path: Path, pauses: tuple[float, ...]) -> None:
-    def answer(number: int) -> httpx2.Response:
-        return httpx2.Response(200, content=f"{_AT} one\n" + (f"{_LATER} two\n" if number > 1 else ""))
-
-    async def scenario() -> None:
-        log = Log(tmp_path, answer)
-        log.follower.see(ENDED)
-        await log.ends()
-        assert log.spool.path.read_text() == "one\ntwo\n"
-        assert log.asked == 3  # the last finds nothing new
-
-    asyncio.run(scenario())
-
-
 def test_a_log_that_fails_at_the_end_for_the_first_time_is_tried_again(
     tmp_path: Path, pauses: tuple[float, ...]
 ) -> None:
