@@ -8,7 +8,7 @@ TORCH_PYTHON := .venv-torch/bin/python
 FULL = MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON))
 CLUSTER := env PYTHONPATH=tests $(BIN)/python -m cluster
 
-.PHONY: .test-web help setup demo web web-api web-once test test-cluster test-web test-full cluster cluster-down chaos \
+.PHONY: .test-web help setup demo web web-api web-once test test-cluster test-training test-web test-full cluster cluster-down chaos \
   check fmt docs lock bench bench-lock clean
 
 help: ## Show this list
@@ -53,12 +53,16 @@ demo: setup ## Start Muster and run a two-node PyTorch training on this machine
 
 test: setup ## Run the tests that need no big download (a few minutes)
 	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
-	$(BIN)/pytest -q -m "cluster and not torch and not slow"
+	$(BIN)/pytest -q -m "cluster and not torch and not slow and not training"
 	@echo "Left out: tests with PyTorch, a browser, and long ones (marks torch, browser, slow). make test-full runs them all."
 
 test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds it: a quarter of an hour)
 	$(CLUSTER) prepare
-	$(BIN)/pytest -q -m "cluster and not torch"
+	$(BIN)/pytest -q -m "cluster and not torch and not training"
+
+test-training: setup ## Run the tests on Volcano, JobSet and Kubeflow's training operator (builds them the first time)
+	$(CLUSTER) prepare --training
+	$(BIN)/pytest -q -m training
 
 test-web: setup ## Test the web app: its logic, its client, and all of it in Chromium
 	@if ! command -v npm >/dev/null; then echo "SKIPPED: the tests of the web app need Node.js 20.19 with npm."; exit 0; fi; \
@@ -79,7 +83,7 @@ test-full: check $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (down
 	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
 	$(MAKE) test-web
 	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser"
-	$(FULL) $(BIN)/pytest -q -m cluster
+	$(FULL) $(BIN)/pytest -q -m "cluster and not training"
 
 cluster: setup ## Start a Kubernetes on this machine, to try things on
 	@$(CLUSTER) up

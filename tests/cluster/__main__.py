@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 
 from cluster import binaries, packages, room
@@ -15,11 +16,13 @@ from cluster.errors import CannotBeHad, ClusterError
 _NOTE = Path(__file__).parents[2] / ".cluster"
 
 
-def prepare() -> None:
+def prepare(*, training: bool = False) -> None:
     """Get what a cluster needs and is not there yet."""
     with binaries.one_at_a_time():
         packages.install()
         binaries.build()
+        if training:
+            binaries.build(binaries.TRAINING)
 
 
 def up() -> None:
@@ -47,10 +50,11 @@ def down() -> None:
 
 
 def main() -> int:
-    commands = {"prepare": prepare, "up": up, "down": down}
     parser = argparse.ArgumentParser(prog="python -m cluster")
-    parser.add_argument("command", choices=commands)
+    parser.add_argument("command", choices=["prepare", "up", "down"])
+    parser.add_argument("--training", action="store_true", help="prepare the controllers for it too")
     asked = parser.parse_args()
+    commands = {"prepare": partial(prepare, training=asked.training), "up": up, "down": down}
     try:
         commands[asked.command]()
     except CannotBeHad as reason:

@@ -1,7 +1,8 @@
 """The programs of a cluster: given, found on PATH, or built once through Go modules into a cache of the user.
 
 `go/` holds one Go module for each group of programs. Its go.mod pins the versions and its go.sum the
-checksums; nothing else names a version.
+checksums; nothing else names a version. What a project ships beside its programs, such as the definitions of
+its resources, is kept with them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ class Group:
     module: str  #: the folder with its go.mod
     packages: Mapping[str, str]  #: of each program
     on_path: bool = True  #: whether those on PATH will do
+    keeps: tuple[str, ...] = ()  #: files and folders of its project that are needed too
+    project: str = ""  #: the Go module that has them
+    target: str = "test-cluster"  #: of make, which builds it
 
     @property
     def folder(self) -> Path:
@@ -45,6 +49,10 @@ class Group:
         content = b"".join(path.read_bytes() for path in files if path.exists())
         key = hashlib.sha256(content + os.uname().machine.encode()).hexdigest()[:16]
         return _cache() / f"{self.name}-{key}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*self.packages, *(f"{self.name}/{path}" for path in self.keeps))
 
 
 GROUPS = (
@@ -73,13 +81,47 @@ GROUPS = (
     ),
 )
 
+JOBSET = Group(
+    name="jobset",
+    module="jobset",
+    packages={"jobset-controller": "sigs.k8s.io/jobset"},
+    on_path=False,
+    keeps=("config",),
+    project="sigs.k8s.io/jobset",
+    target="test-training",
+)
+TRAINING_OPERATOR = Group(
+    name="training-operator",
+    module="training-operator",
+    packages={"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
+    on_path=False,
+    keeps=("manifests",),
+    project="github.com/kubeflow/training-operator",
+    target="test-training",
+)
+VOLCANO = Group(
+    name="volcano",
+    module="volcano",
+    packages={
+        f"vc-{program}": f"volcano.sh/volcano/cmd/{program}"
+        for program in ("controller-manager", "scheduler", "webhook-manager")
+    },
+    on_path=False,
+    keeps=("installer/volcano-development.yaml", "installer/helm/chart/volcano/config"),
+    project="volcano.sh/volcano",
+    target="test-training",
+)
+#: The controllers of training resources: minutes each, and only tests with the mark `training` need them.
+TRAINING = (JOBSET, TRAINING_OPERATOR, VOLCANO)
 
-def find() -> dict[str, Path]:
-    """Where each program is."""
-    found = {group.name: _find(group) for group in GROUPS}
-    if missing := [name for name, programs in found.items() if not programs]:
-        raise CannotBeHad(f"not built yet: {', '.join(missing)}; make test-cluster builds them")
-    return {name: path for programs in found.values() for name, path in programs.items()}
+
+def find(groups: Sequence[Group] = GROUPS) -> dict[str, Path]:
+    """Where each program is, and what is kept with them."""
+    found = [(group, _find(group)) for group in groups]
+    if missing := [group for group, paths in found if not paths]:
+        names = ", ".join(group.name for group in missing)
+        raise CannotBeHad(f"not built yet: {names}; make {missing[0].target} builds them")
+    return {name: path for _, paths in found for name, path in paths.items()}
 
 
 @contextmanager
@@ -91,13 +133,13 @@ def one_at_a_time() -> Iterator[None]:
         yield
 
 
-def build() -> None:
+def build(groups: Sequence[Group] = GROUPS) -> None:
     """Build what cannot be found: ten minutes or more, once."""
-    if all(_find(group) for group in GROUPS):
+    if all(_find(group) for group in groups):
         return
     if shutil.which("go") is None:
         raise CannotBeHad("Go is not installed, and the programs of Kubernetes are not on PATH")
-    for group in GROUPS:
+    for group in groups:
         if not _find(group):
             _build(group)
 
@@ -108,7 +150,7 @@ def _find(group: Group) -> dict[str, Path]:
         places.insert(0, Path(shutil.which(next(iter(group.packages))) or "nowhere").parent)
     if given := os.environ.get("MUSTER_KUBE_BIN"):
         places.insert(0, Path(given))
-    candidates = ({program: place / program for program in group.packages} for place in places)
+    candidates = ({name: place / name for name in group.needs} for place in places)
     return next((found for found in candidates if all(map(Path.exists, found.values()))), {})
 
 
@@ -124,13 +166,32 @@ def _build(group: Group) -> None:
                 group, "build", "-trimpath", f"-ldflags={_flags(group)}", f"-o={target / program}", package
             ):
                 raise ClusterError(f"{program} cannot be built: go build {package} failed in {group.folder}")
+        _keep(group, target / group.name)
         target.rename(group.cache)
     _say(f"Built {', '.join(group.packages)} in {time.monotonic() - started:.0f} s")
 
 
+def _keep(group: Group, target: Path) -> None:
+    """Copies, because Go's cache of modules may be emptied at any time."""
+    if not group.keeps:
+        return
+    shown = ["go", "list", "-m", "-f={{.Dir}}", group.project]
+    source = Path(subprocess.check_output(shown, cwd=group.folder, env=_environment(), text=True).strip())
+    kept = (file for path in group.keeps for file in (source / path, *(source / path).rglob("*")))
+    for file in kept:
+        if file.is_file():
+            copy = target / file.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+
+
 def _go(group: Group, *words: str) -> int:
+    return subprocess.run(["go", *words], cwd=group.folder, env=_environment()).returncode
+
+
+def _environment() -> dict[str, str]:
     settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    return subprocess.run(["go", *words], cwd=group.folder, env=os.environ | settings).returncode
+    return os.environ | settings
 
 
 def _flags(group: Group) -> str:

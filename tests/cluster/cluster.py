@@ -20,7 +20,18 @@ from typing import Any, Self
 
 import httpx
 
-from cluster import binaries, files, images, metrics, packages, parts, requests
+from cluster import (
+    binaries,
+    files,
+    images,
+    jobset,
+    metrics,
+    packages,
+    parts,
+    requests,
+    training_operator,
+    volcano,
+)
 from cluster.errors import ClusterError
 from cluster.network import API_SERVICE, Network, join
 from cluster.nodes import simulated
@@ -41,12 +52,14 @@ class Cluster:
         self._numbers = count(1)
         self._simulates = False
         self._measures = False
+        self._installed: set[Callable[[Cluster], None]] = set()
         self._others: list[str] = []  #: nodes that stand in while the real one is lost
         self.folder = room.folder
         self.logs = room.logs
         self.kubeconfig = room.folder / "kubeconfig"  #: of somebody who may do everything
         self.server = f"https://{network.node}"  #: the same for this machine and for pods
         self.host_address = network.host  #: this machine, as pods see it
+        self.node_address = network.node  #: the real node, as this machine and pods see it
         self.node = files.NODE
 
     @classmethod
@@ -215,6 +228,23 @@ class Cluster:
         self.apply(*metrics.objects(self._pki / "ca.crt", self._network), namespace="kube-system")
         self.room.wait_for("metrics-server", self._measures_the_node, seconds=90)
 
+    def start_jobset(self) -> None:
+        """JobSet, once it takes objects."""
+        self._install(jobset.install)
+
+    def start_training_operator(self) -> None:
+        """Kubeflow's training operator, once it takes PyTorchJobs."""
+        self._install(training_operator.install)
+
+    def start_volcano(self) -> None:
+        """Volcano, once it takes Jobs."""
+        self._install(volcano.install)
+
+    def _install(self, what: Callable[[Cluster], None]) -> None:
+        if what not in self._installed:
+            what(self)
+            self._installed.add(what)
+
     # How it comes up
 
     def _start(self) -> None:
@@ -254,7 +284,8 @@ class Cluster:
         names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
         authority.server("kube-apiserver", names=(*names, node, API_SERVICE, "127.0.0.1"))
         kubelet = authority.server("kubelet", names=(files.NODE, node))
-        authority.server(metrics.NAME, names=(metrics.NAME,))
+        for name in (metrics.NAME, volcano.NAME):
+            authority.server(name, names=(name,))
         authority.client("service-accounts")
         authority.client("aggregator")
         users = {
@@ -265,6 +296,9 @@ class Cluster:
             "dns.kubeconfig": ("system:dns", "system:masters"),
             "kwok.kubeconfig": ("system:kwok", "system:masters"),
             "metrics.kubeconfig": ("system:metrics", "system:masters"),
+            "jobset.kubeconfig": (jobset.USER, "system:masters"),
+            "training-operator.kubeconfig": (training_operator.USER, "system:masters"),
+            "volcano.kubeconfig": (volcano.USER, "system:masters"),
         }
         contents = {
             name: files.kubeconfig(

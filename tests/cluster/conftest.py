@@ -25,17 +25,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         packages.require()
         binaries.find()
     except CannotBeHad as why:
-        # One that is neither slow nor with PyTorch is asked for by every command.
-        spokesman = next((item for item in ours if not _is_special(item)), ours[0])
-        reason = f"no cluster on this machine, which {len(ours)} tests need: {why}"
-        spokesman.add_marker(pytest.mark.skip(reason=reason))
-        silent = [item for item in ours if item is not spokesman]
-        config.hook.pytest_deselected(items=silent)
-        items[:] = [item for item in items if item not in silent]
+        _skip(ours, f"no cluster on this machine, which {len(ours)} tests need: {why}", config, items)
+        return
+    training = [item for item in ours if item.get_closest_marker("training")]
+    try:
+        binaries.find(binaries.TRAINING)
+    except CannotBeHad as why:
+        if training:
+            _skip(training, f"no controllers for {len(training)} tests of training: {why}", config, items)
 
 
-def _is_special(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in ("slow", "torch"))
+def _skip(those: list[pytest.Item], reason: str, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One of them says why; the others go silently."""
+    # One that is neither slow nor with PyTorch nor for training is asked for by every command.
+    spokesman = min(those, key=_how_special)
+    spokesman.add_marker(pytest.mark.skip(reason=reason))
+    silent = [item for item in those if item is not spokesman]
+    config.hook.pytest_deselected(items=silent)
+    items[:] = [item for item in items if item not in silent]
+
+
+def _how_special(item: pytest.Item) -> int:
+    return sum(item.get_closest_marker(name) is not None for name in ("slow", "torch", "training"))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from cluster.network import Network
+from cluster.network import Network, endpoints
 
 NAME = "metrics-server.kube-system.svc"
 PORT = 4443
@@ -40,14 +40,7 @@ def objects(authority: Path, network: Network) -> list[dict[str, Any]]:
             "metadata": _SERVICE,
             "spec": {"clusterIP": "None", "ports": [{"port": 443, "targetPort": PORT}]},
         },
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": _SERVICE | {"labels": {"kubernetes.io/service-name": _SERVICE["name"]}},
-            "addressType": "IPv4",
-            "ports": [{"port": PORT}],
-            "endpoints": [{"addresses": [network.node]}],
-        },
+        endpoints(**_SERVICE, address=network.node, port=PORT),
         {
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cluster.errors import ClusterError
 from cluster.room import Room
@@ -56,6 +57,22 @@ def join(room: Room) -> Network:
             _ip("route", "add", network.pods, "via", network.node)
             return network
     raise ClusterError(f"{_MOST} clusters run on this machine already. Stop some: make cluster-down.")
+
+
+def endpoints(name: str, namespace: str, address: str, port: int, *, port_name: str = "") -> dict[str, Any]:
+    """They tell the API server where the Service of this name leads, which has no pods."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"kubernetes.io/service-name": name},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": port_name, "port": port}],
+        "endpoints": [{"addresses": [address]}],
+    }
 
 
 def _claim(network: Network, room: Room) -> bool:
