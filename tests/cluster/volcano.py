@@ -23,6 +23,8 @@ def install(cluster: Cluster) -> None:
     """Until it takes a Job: the scheduler makes the queue for it, and the controllers open that."""
     have = binaries.find([binaries.VOLCANO])
     shipped = have[_SHIPPED].read_text()
+    # Those that it ships a configuration for: for any other it would wait.
+    webhooks = re.findall(r"^ +path: (/\S+)", shipped, re.MULTILINE)
     controllers.apply(cluster, shipped)
     controllers.lead(cluster, *NAME.split(".")[:2], _PORT)
     common = [f"--kubeconfig={cluster.folder}/volcano.kubeconfig", "--logtostderr", "-v=3"]
@@ -36,8 +38,7 @@ def install(cluster: Cluster) -> None:
             f"--port={_PORT}",
             "--webhook-namespace=volcano-system",
             "--webhook-service-name=volcano-admission-service",
-            # Those that are configured: for any other it would wait.
-            f"--enabled-admission={','.join(re.findall(r'^ +path: (/\S+)', shipped, re.MULTILINE))}",
+            f"--enabled-admission={','.join(webhooks)}",
         ],
         "volcano-scheduler": [
             str(have["vc-scheduler"]),
