@@ -24,6 +24,7 @@ def install(cluster: Cluster) -> None:
     command = [
         str(have["jobset-controller"]),
         f"--kubeconfig={cluster.folder}/jobset.kubeconfig",
+        "--leader-elect=false",
         "--metrics-bind-address=0",
         "--health-probe-bind-address=0",
     ]
