@@ -52,7 +52,7 @@ class Group:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*self.packages, *(f"{self.name}/{path}" for path in self.keeps))
+        return (*self.packages, *(f"share/{self.name}/{path}" for path in self.keeps))
 
 
 GROUPS = (
@@ -166,7 +166,7 @@ def _build(group: Group) -> None:
                 group, "build", "-trimpath", f"-ldflags={_flags(group)}", f"-o={target / program}", package
             ):
                 raise ClusterError(f"{program} cannot be built: go build {package} failed in {group.folder}")
-        _keep(group, target / group.name)
+        _keep(group, target / "share" / group.name)
         target.rename(group.cache)
     _say(f"Built {', '.join(group.packages)} in {time.monotonic() - started:.0f} s")
 

@@ -18,7 +18,7 @@ _PATH = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 
 def install(cluster: Cluster) -> None:
     have = binaries.find([binaries.JOBSET])
-    controllers.apply(cluster, cluster.kubectl("kustomize", f"{have['jobset/config']}/default"))
+    controllers.apply(cluster, cluster.kubectl("kustomize", f"{have['share/jobset/config']}/default"))
     controllers.lead(cluster, "jobset-webhook-service", _NAMESPACE, _PORT)
     certificates = cluster.folder / "jobset"
     command = [

@@ -18,7 +18,7 @@ _PATH = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 
 def install(cluster: Cluster) -> None:
     have = binaries.find([binaries.TRAINING_OPERATOR])
-    shipped = cluster.kubectl("kustomize", f"{have['training-operator/manifests']}/overlays/standalone")
+    shipped = cluster.kubectl("kustomize", f"{have['share/training-operator/manifests']}/overlays/standalone")
     controllers.apply(cluster, shipped, only="pytorchjobs.kubeflow.org")
     controllers.lead(cluster, "training-operator", _NAMESPACE, _PORT, port_name="webhook-server")
     certificates = cluster.folder / "training-operator"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 USER = "system:volcano"
 NAME = "volcano-admission-service.volcano-system.svc"
 _PORT = 8443
-_SHIPPED = "volcano/installer/volcano-development.yaml"
-_SCHEDULER_CONFIG = "volcano/installer/helm/chart/volcano/config"
+_SHIPPED = "share/volcano/installer/volcano-development.yaml"
+_SCHEDULER_CONFIG = "share/volcano/installer/helm/chart/volcano/config"
 _QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 _JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 
