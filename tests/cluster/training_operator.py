@@ -14,6 +14,26 @@ _NAMESPACE = "kubeflow"
 _SECRET = "training-operator-webhook-cert"
 _PORT = 9444  # JobSet has its own default
 _PATH = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+#: Its own template, but for the search domain: the nslookup of Debian's BusyBox adds none.
+_WAIT_FOR_MASTER = """
+- name: init-pytorch
+  image: {{.InitContainerImage}}
+  imagePullPolicy: IfNotPresent
+  resources:
+    limits: {cpu: 100m, memory: 20Mi}
+    requests: {cpu: 50m, memory: 10Mi}
+  command:
+  - sh
+  - -c
+  - |
+    domain=$(awk '/^search/ {print $2}' /etc/resolv.conf)
+    for i in $(seq {{.MaxTries}}); do
+      if nslookup {{.MasterAddr}}.$domain; then exit 0; fi
+      echo waiting for master
+      sleep 2
+    done
+    exit 1
+"""
 
 
 def install(cluster: Cluster) -> None:
@@ -21,12 +41,15 @@ def install(cluster: Cluster) -> None:
     shipped = cluster.kubectl("kustomize", f"{have['share/training-operator/manifests']}/overlays/standalone")
     controllers.apply(cluster, shipped, only="pytorchjobs.kubeflow.org")
     controllers.lead(cluster, "training-operator", _NAMESPACE, _PORT, port_name="webhook-server")
+    wait_for_master = cluster.folder / "wait-for-master.yaml"
+    wait_for_master.write_text(_WAIT_FOR_MASTER)
     certificates = cluster.folder / "training-operator"
     command = [
         str(have["training-operator"]),
         f"--kubeconfig={cluster.folder}/training-operator.kubeconfig",
         "--enable-scheme=pytorchjob",
         f"--pytorch-init-container-image={images.BUSYBOX}",
+        f"--pytorch-init-container-template-file={wait_for_master}",
         f"--webhook-server-port={_PORT}",
         "--metrics-bind-address=0",
         "--health-probe-bind-address=0",
