@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -54,7 +55,11 @@ def main() -> int:
     parser.add_argument("command", choices=["prepare", "up", "down"])
     parser.add_argument("--training", action="store_true", help="prepare the controllers for it too")
     asked = parser.parse_args()
-    commands = {"prepare": partial(prepare, training=asked.training), "up": up, "down": down}
+    commands: dict[str, Callable[[], None]] = {
+        "prepare": partial(prepare, training=asked.training),
+        "up": up,
+        "down": down,
+    }
     try:
         commands[asked.command]()
     except CannotBeHad as reason:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from cluster.cluster import Cluster
 
 USER = "system:volcano"
-NAME = "volcano-admission-service.volcano-system.svc"
+_SERVICE = "volcano-admission-service"
+_NAMESPACE = "volcano-system"
+NAME = f"{_SERVICE}.{_NAMESPACE}.svc"
 _PORT = 8443
 _SHIPPED = "share/volcano/installer/volcano-development.yaml"
 _SCHEDULER_CONFIG = "share/volcano/installer/helm/chart/volcano/config"
@@ -26,7 +28,7 @@ def install(cluster: Cluster) -> None:
     # Those that it ships a configuration for: for any other it would wait.
     webhooks = re.findall(r"^ +path: (/\S+)", shipped, re.MULTILINE)
     controllers.apply(cluster, shipped)
-    controllers.lead(cluster, *NAME.split(".")[:2], _PORT)
+    controllers.lead(cluster, _SERVICE, _NAMESPACE, _PORT)
     common = [f"--kubeconfig={cluster.folder}/volcano.kubeconfig", "--logtostderr", "-v=3"]
     pki = cluster.folder / "pki"
     commands = {
@@ -36,8 +38,8 @@ def install(cluster: Cluster) -> None:
             f"--tls-private-key-file={pki}/{NAME}.key",
             f"--ca-cert-file={pki}/ca.crt",
             f"--port={_PORT}",
-            "--webhook-namespace=volcano-system",
-            "--webhook-service-name=volcano-admission-service",
+            f"--webhook-namespace={_NAMESPACE}",
+            f"--webhook-service-name={_SERVICE}",
             f"--enabled-admission={','.join(webhooks)}",
         ],
         "volcano-scheduler": [
