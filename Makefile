@@ -60,7 +60,7 @@ test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds
 	$(CLUSTER) prepare
 	$(BIN)/pytest -q -m "cluster and not torch and not training"
 
-test-training: setup ## Run the tests on Volcano, JobSet and Kubeflow's training operator (builds them the first time)
+test-training: setup ## Run the tests on Volcano and Kubeflow's training operator (builds them the first time)
 	$(CLUSTER) prepare --training
 	$(BIN)/pytest -q -m training
 

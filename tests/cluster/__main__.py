@@ -53,7 +53,7 @@ def down() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m cluster")
     parser.add_argument("command", choices=["prepare", "up", "down"])
-    parser.add_argument("--training", action="store_true", help="prepare the controllers for it too")
+    parser.add_argument("--training", action="store_true", help="prepare Volcano and Kubeflow too")
     asked = parser.parse_args()
     commands: dict[str, Callable[[], None]] = {
         "prepare": partial(prepare, training=asked.training),

@@ -55,6 +55,14 @@ class Group:
         return (*self.packages, *(f"share/{self.name}/{path}" for path in self.keeps))
 
 
+JOBSET = Group(
+    name="jobset",
+    module="jobset",
+    packages={"jobset-controller": "sigs.k8s.io/jobset"},
+    on_path=False,
+    keeps=("config",),
+    project="sigs.k8s.io/jobset",
+)
 GROUPS = (
     Group(
         name="kubernetes",
@@ -79,17 +87,9 @@ GROUPS = (
         module="metrics-server",
         packages={"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"},
     ),
+    JOBSET,
 )
 
-JOBSET = Group(
-    name="jobset",
-    module="jobset",
-    packages={"jobset-controller": "sigs.k8s.io/jobset"},
-    on_path=False,
-    keeps=("config",),
-    project="sigs.k8s.io/jobset",
-    target="test-training",
-)
 TRAINING_OPERATOR = Group(
     name="training-operator",
     module="training-operator",
@@ -111,8 +111,8 @@ VOLCANO = Group(
     project="volcano.sh/volcano",
     target="test-training",
 )
-#: The controllers of training resources: minutes each, and only tests with the mark `training` need them.
-TRAINING = (JOBSET, TRAINING_OPERATOR, VOLCANO)
+#: They bring a Kubernetes of their own, which takes minutes; only tests with the mark `training` need them.
+TRAINING = (TRAINING_OPERATOR, VOLCANO)
 
 
 def find(groups: Sequence[Group] = GROUPS) -> dict[str, Path]:

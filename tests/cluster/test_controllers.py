@@ -10,8 +10,6 @@ from cluster.cluster import GPUS, Cluster
 from cluster.images import BUSYBOX
 from installation import until
 
-pytestmark = pytest.mark.training
-
 _SECONDS = 90.0
 _VOLCANO = "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs"
 _POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
@@ -72,6 +70,7 @@ def last_lines(cluster: Cluster, namespace: str) -> list[str]:
     return [log.splitlines()[-1] for log in logs]
 
 
+@pytest.mark.training
 def test_a_job_of_volcano_tells_its_pods_of_each_other(cluster: Cluster, namespace: str) -> None:
     cluster.start_volcano()
     path = _VOLCANO.format(namespace)
@@ -86,6 +85,7 @@ def test_a_job_of_volcano_tells_its_pods_of_each_other(cluster: Cluster, namespa
     assert last_lines(cluster, namespace) == ["0 of 2 at it-master-0.it", "1 of 2 at it-master-0.it"]
 
 
+@pytest.mark.training
 def test_the_webhooks_of_volcano_fill_in_what_a_job_leaves_open(cluster: Cluster, namespace: str) -> None:
     cluster.start_volcano()
     task = {"name": "worker", "replicas": 2, "template": template("true")}
@@ -93,6 +93,7 @@ def test_the_webhooks_of_volcano_fill_in_what_a_job_leaves_open(cluster: Cluster
     assert (made["queue"], made["minAvailable"], made["maxRetry"]) == ("default", 2, 3)
 
 
+@pytest.mark.training
 def test_a_gang_that_does_not_fit_starts_no_pod(cluster: Cluster, namespace: str) -> None:
     cluster.start_volcano()
     task = {"name": "worker", "replicas": 2, "template": template("true", gpus=GPUS)}
@@ -109,6 +110,7 @@ def test_a_gang_that_does_not_fit_starts_no_pod(cluster: Cluster, namespace: str
     assert not [pod for pod in pods if pod["spec"].get("nodeName")]
 
 
+@pytest.mark.training
 def test_a_pytorchjob_tells_its_pods_of_each_other(cluster: Cluster, namespace: str) -> None:
     cluster.start_training_operator()
     path = _PYTORCH.format(namespace)
