@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Of what a project ships, the rest is for the pods that its programs would run in.
 _KINDS = (
+    "ConfigMap",
     "CustomResourceDefinition",
     "MutatingWebhookConfiguration",
     "Namespace",
