@@ -58,8 +58,9 @@ def _is_wanted(document: str, only: str) -> bool:
 
 def lead(cluster: Cluster, service: str, namespace: str, port: int, *, port_name: str = "") -> None:
     """The Service of a webhook leads to where its program listens."""
-    slice_ = endpoints(service, namespace, cluster.node_address, port, port_name=port_name)
-    cluster.apply(slice_, namespace=namespace)
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    where = endpoints(service, namespace, cluster.node_address, port, port_name=port_name)
+    cluster.api.post(path, json=where).raise_for_status()
 
 
 def as_in_a_pod(folder: Path, certificates: Path, command: Sequence[str]) -> list[str]:
