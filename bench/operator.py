@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import psutil
 
@@ -76,7 +77,14 @@ def _measure(plan: Plan, cluster: Cluster, jobs: int, number: int) -> Figures:
     cluster.api.post("/api/v1/namespaces", json={"metadata": {"name": namespace}}).raise_for_status()
     with Processes(folder) as processes:
         trainings = Trainings(cluster, namespace, folder)
-        words = ["operator", "run", "--namespace", namespace, "--kubeconfig", trainings.kubeconfig]
+        words: list[str | Path] = [
+            "operator",
+            "run",
+            "--namespace",
+            namespace,
+            "--kubeconfig",
+            trainings.kubeconfig,
+        ]
         operator = processes.spawn("operator", [sys.executable, "-m", "muster.cli", *words])
         processes.wait_for_words("operator", operator, "serves")
         with Peak(psutil.Process(operator.pid)) as peak:

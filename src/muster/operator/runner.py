@@ -57,7 +57,8 @@ class Operator:
         halted = asyncio.create_task(stop.wait())
         self._go(self._open_up(on_ready))
         try:
-            await asyncio.wait({halted, self._broken}, return_when=asyncio.FIRST_COMPLETED)
+            ends: set[asyncio.Future[Any]] = {halted, self._broken}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if self._broken.done():
                 self._broken.result()
         finally:

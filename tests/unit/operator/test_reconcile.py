@@ -45,10 +45,10 @@ def test_it_runs_when_all_replicas_do() -> None:
     assert world.said("Initialized").startswith("Initialized:")
     world.start(MASTER)
     world.settle()
-    assert world.status.phase is Phase.PENDING
+    assert world.phase() is Phase.PENDING
     world.start(WORKER)
     world.settle()
-    assert world.status.phase is Phase.RUNNING
+    assert world.phase() is Phase.RUNNING
     assert aggregate(world.status.tasks)["running"] == 2
 
 
@@ -67,7 +67,7 @@ def test_the_master_decides_that_the_job_succeeded() -> None:
     world.start_all()
     world.end(MASTER, 0)
     world.settle()
-    assert world.status.phase is Phase.SUCCEEDED
+    assert world.phase() is Phase.SUCCEEDED
     assert world.said("Completed") == "Succeeded: The job has finished successfully."
     assert world.pods[WORKER].phase == "Running", "it has a while to end by itself"
 
@@ -97,7 +97,7 @@ def test_a_worker_is_started_again_by_its_policy(policy: str, code: int, restart
     world.settle()
     assert (f"{WORKER}-1" in world.pods) is restarted
     assert world.status.backoff_count == int(restarted)
-    assert world.status.phase is Phase.RUNNING
+    assert world.phase() is Phase.RUNNING
     assert WORKER in world.pods, "its log is still there to read"
 
 
@@ -118,7 +118,7 @@ def test_the_job_fails_with_its_master(policy: str, code: int, reason: str) -> N
     world.start_all()
     world.end(MASTER, code)
     world.settle()
-    assert world.status.phase is Phase.FAILED
+    assert world.phase() is Phase.FAILED
     assert world.said("Failed") == reason
     assert WORKER not in world.pods
 
@@ -143,7 +143,7 @@ def test_a_worker_that_may_not_be_started_again_does_not_end_the_job() -> None:
     world.start_all()
     world.end(WORKER, 3)
     world.settle()
-    assert world.status.phase is Phase.RUNNING
+    assert world.phase() is Phase.RUNNING
     assert world.said("ReplicaFailure") == "ReplicaFailure: worker-0 exited with 3."
 
 
@@ -234,7 +234,7 @@ def test_a_job_that_succeeds_at_its_deadline_has_succeeded() -> None:
     world.end(MASTER, 0)
     world.pass_time(60)
     world.settle()
-    assert world.status.phase is Phase.SUCCEEDED
+    assert world.phase() is Phase.SUCCEEDED
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_pods_of_a_job_that_succeeded_are_cleaned_up_by_its_policy(
     world.pass_time(GRACE.total_seconds())
     world.settle()
     assert len(world.pods) == later
-    assert world.status.phase is Phase.SUCCEEDED
+    assert world.phase() is Phase.SUCCEEDED
 
 
 @pytest.mark.parametrize(
@@ -275,17 +275,17 @@ def test_a_paused_job_has_no_pods_and_a_resumed_one_new_ones() -> None:
     world.start_all()
     world.pause(True)
     world.settle()
-    assert world.status.phase is Phase.PAUSED
+    assert world.phase() is Phase.PAUSED
     assert not world.pods
     world.pass_time(3600)
     world.settle()
-    assert world.status.phase is Phase.PAUSED, "a deadline is for what is active"
+    assert world.phase() is Phase.PAUSED, "a deadline is for what is active"
     world.pause(False)
     world.settle()
-    assert world.status.phase is Phase.RESUMING
+    assert world.phase() is Phase.RESUMING
     assert set(world.pods) == {f"{MASTER}-1", f"{WORKER}-1"}
     world.start_all()
-    assert world.status.phase is Phase.RUNNING
+    assert world.phase() is Phase.RUNNING
     assert world.said("Paused") == "Resumed: The job was resumed."
     assert world.status.backoff_count == 0
 
@@ -308,7 +308,7 @@ def test_a_job_created_paused_creates_nothing() -> None:
     spec = {**spec_of(), "runMode": {"pause": {"enabled": True}}}
     world = World(spec)
     world.settle()
-    assert (world.status.phase, world.created, world.service) == (Phase.PAUSED, [], False)
+    assert (world.phase(), world.created, world.service) == (Phase.PAUSED, [], False)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_a_job_created_paused_creates_nothing() -> None:
 def test_what_is_not_done_here_is_refused_and_never_ignored(field: dict[str, Any], words: str) -> None:
     world = World({**spec_of(), **field})
     world.settle()
-    assert world.status.phase is Phase.FAILED
+    assert world.phase() is Phase.FAILED
     assert world.said("Failed").startswith(f"NotSupported: {words}")
     assert not world.created
 
@@ -335,7 +335,7 @@ def test_what_is_not_done_here_is_refused_and_never_ignored(field: dict[str, Any
 def test_what_is_switched_off_is_no_reason_to_refuse(field: dict[str, Any]) -> None:
     world = World({**spec_of(), **field})
     world.start_all()
-    assert world.status.phase is Phase.RUNNING
+    assert world.phase() is Phase.RUNNING
 
 
 def test_a_pod_group_comes_before_the_pods() -> None:
@@ -388,7 +388,7 @@ def test_a_proxy_beside_the_training_does_not_keep_the_job_from_ending() -> None
         uid=pod.uid, name=pod.name, type="worker", index=0, life=0, phase="Running", containers=boxes
     )
     world.settle()
-    assert world.status.phase is Phase.SUCCEEDED
+    assert world.phase() is Phase.SUCCEEDED
     world.pass_time(GRACE.total_seconds())
     world.settle()
     assert not world.pods

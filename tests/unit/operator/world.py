@@ -24,7 +24,7 @@ from muster.operator.reconcile import (
     plan,
 )
 from muster.operator.spec import Slot, read_spec
-from muster.operator.status import Status, read_status, write_status
+from muster.operator.status import Phase, Status, read_status, write_status
 
 TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "pytorch", "image": "trainer"}]}}
 
@@ -189,6 +189,9 @@ class World:
     @property
     def status(self) -> Status:
         return self.job.status
+
+    def phase(self) -> Phase:
+        return self.job.status.phase
 
     def said(self, type_: str) -> str:
         """The reason and message of a condition."""
