@@ -443,7 +443,7 @@ def test_a_two_node_training_by_torchrun_runs_to_success(trainings: Trainings) -
     }
     trainings.start()
     trainings.create(training(node, torchrunConfig={"enabled": True, "procPerNode": "2"}))
-    trainings.until("Succeeded", seconds=300)
+    trainings.until("Succeeded", seconds=500)
     said = trainings.logs("node-0") + trainings.logs("node-1")
     losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", said)]
     assert len(losses) == 3

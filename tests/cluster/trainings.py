@@ -115,7 +115,11 @@ class Trainings:
             status = self.status(name)
             return status if status.get("phase") == phase else None
 
-        return until(look, seconds=seconds, what=f"{name} {phase}: {self.status(name)}; see {self.log}")
+        try:
+            return until(look, seconds=seconds, what=f"{name} {phase}; see {self.log}")
+        except AssertionError as error:
+            error.add_note(f"{self.status(name)}\n{self.pods()}")
+            raise
 
     def pods(self) -> dict[str, str]:
         """Names, and phases."""

@@ -18,12 +18,15 @@ _MEETING = "$(MASTER_ADDR):$(MASTER_PORT)"
 def command(job: TrainingJob, slot: Slot, config: Torchrun, container: Mapping[str, Any]) -> list[str]:
     options = {
         "nnodes": str(job.spec.size),
-        "node_rank": str(slot.rank),
         "nproc_per_node": _processes(config, container),
         "max_restarts": str(config.max_restarts),
     }
     if config.backend == "static":
-        options |= {"master_addr": "$(MASTER_ADDR)", "master_port": "$(MASTER_PORT)"}
+        options |= {
+            "node_rank": str(slot.rank),
+            "master_addr": "$(MASTER_ADDR)",
+            "master_port": "$(MASTER_PORT)",
+        }
     else:
         # A run after a pause meets anew: what is left of the one before may still be knocking.
         options |= {

@@ -16,6 +16,9 @@ from unit.operator.world import World, spec_of
 POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
 CODES = (0, 1, 137, 138)
 PLACES = st.integers(0, 20)
+THEN = st.sampled_from(
+    ("it hears and works", "it is killed while it works", "it works", "it hears", "it sleeps")
+)
 
 
 class Reconciling(RuleBasedStateMachine):
@@ -27,8 +30,9 @@ class Reconciling(RuleBasedStateMachine):
         limit=st.integers(0, 3),
         clean_up=st.sampled_from(("None", "All", "Unfinished")),
         deadline=st.sampled_from((None, 100)),
-        paused=st.booleans(),
+        paused=st.sampled_from((False, False, True)),
         volcano=st.booleans(),
+        is_new=st.booleans(),
     )
     def begin(
         self,
@@ -39,6 +43,7 @@ class Reconciling(RuleBasedStateMachine):
         deadline: int | None,
         paused: bool,
         volcano: bool,
+        is_new: bool,
     ) -> None:
         spec: dict[str, Any] = spec_of(**{f"type{number}": replicas for number, _ in enumerate(policies)})
         for replica, policy in zip(spec["replicaSpecs"], policies, strict=True):
@@ -52,25 +57,30 @@ class Reconciling(RuleBasedStateMachine):
         self.world = World(spec)
         self.ended: Phase | None = None
         self.restarts = 0
+        if not is_new:
+            self.world.start_all()
 
-    # The operator, which may die at any point, and whose lists may be old
+    # The operator may sleep, have old lists, or be killed between any two steps
 
-    @rule(steps=st.integers(0, 8))
-    def it_works_and_is_killed(self, steps: int) -> None:
-        self.world.reconcile(steps=steps)
-        self.world.restart_operator()
+    def _go_on(self, then: str, steps: int = 0) -> None:
+        match then:
+            case "it sleeps":
+                return
+            case "it hears":
+                self.world.sync()
+            case "it works":
+                self.world.reconcile()
+            case "it hears and works":
+                self.world.sync()
+                self.world.reconcile()
+            case "it is killed while it works":
+                self.world.sync()
+                self.world.reconcile(steps=steps)
+                self.world.restart_operator()
 
-    @rule()
-    def it_works(self) -> None:
-        self.world.reconcile()
-
-    @rule()
-    def it_dies_before_it_does_anything(self) -> None:
-        self.world.restart_operator()
-
-    @rule()
-    def the_watch_catches_up(self) -> None:
-        self.world.sync()
+    @rule(then=THEN, steps=st.integers(0, 5))
+    def nothing_happens(self, then: str, steps: int) -> None:
+        self._go_on(then, steps)
 
     # The cluster
 
@@ -79,49 +89,63 @@ class Reconciling(RuleBasedStateMachine):
         return names[place % len(names)]
 
     @precondition(lambda self: self.world.pods)
-    @rule(place=PLACES)
-    def a_pod_starts(self, place: int) -> None:
-        name = self._pick(place)
-        if self.world.pods[name].phase == "Pending":
-            self.world.start(name)
+    @rule(then=THEN)
+    def all_pods_start(self, then: str) -> None:
+        for name, pod in self.world.pods.items():
+            if pod.phase == "Pending":
+                self.world.start(name)
+        self._go_on(then)
 
     @precondition(lambda self: self.world.pods)
-    @rule(place=PLACES, code=st.sampled_from(CODES))
-    def a_pod_ends(self, place: int, code: int) -> None:
+    @rule(place=PLACES, code=st.sampled_from(CODES), then=THEN)
+    def a_pod_ends(self, place: int, code: int, then: str) -> None:
         name = self._pick(place)
         if not self.world.pods[name].over:
             self.world.end(name, code)
+        self._go_on(then)
 
     @precondition(lambda self: self.world.pods)
-    @rule(place=PLACES)
-    def a_pod_is_evicted(self, place: int) -> None:
+    @rule(place=PLACES, then=THEN)
+    def a_pod_is_evicted(self, place: int, then: str) -> None:
         name = self._pick(place)
         if not self.world.pods[name].over:
             self.world.evict(name)
+        self._go_on(then)
 
     @precondition(lambda self: self.world.pods)
-    @rule(place=PLACES)
-    def somebody_removes_a_pod(self, place: int) -> None:
+    @rule(place=PLACES, then=THEN)
+    def somebody_removes_a_pod(self, place: int, then: str) -> None:
         self.world.remove(self._pick(place))
+        self._go_on(then)
+
+    @precondition(lambda self: self.world.cached)
+    @rule(place=PLACES, then=THEN)
+    def its_list_lacks_a_pod(self, place: int, then: str) -> None:
+        uids = sorted(self.world.cached)
+        del self.world.cached[uids[place % len(uids)]]
+        self._go_on(then)
 
     @precondition(lambda self: any(pod.deleting for pod in self.world.pods.values()))
-    @rule()
-    def deleted_pods_go(self) -> None:
+    @rule(then=THEN)
+    def deleted_pods_go(self, then: str) -> None:
         for name in [name for name, pod in self.world.pods.items() if pod.deleting]:
             self.world.remove(name)
+        self._go_on(then)
 
-    @rule()
-    def somebody_deletes_the_service(self) -> None:
+    @rule(then=THEN)
+    def somebody_deletes_the_service(self, then: str) -> None:
         self.world.service = False
+        self._go_on(then)
 
-    @rule(on=st.booleans())
-    def somebody_pauses_or_resumes(self, on: bool) -> None:
-        if self.world.job.spec.paused != on:
-            self.world.pause(on)
+    @rule(then=THEN)
+    def somebody_pauses_or_resumes(self, then: str) -> None:
+        self.world.pause(not self.world.job.spec.paused)
+        self._go_on(then)
 
-    @rule(seconds=st.sampled_from((1, 20, 200)))
-    def time_passes(self, seconds: int) -> None:
+    @rule(seconds=st.sampled_from((1, 20, 200)), then=THEN)
+    def time_passes(self, seconds: int, then: str) -> None:
         self.world.pass_time(seconds)
+        self._go_on(then)
 
     # What holds all the while
 
@@ -134,6 +158,7 @@ class Reconciling(RuleBasedStateMachine):
     def restarts_only_grow_and_stay_below_the_limit(self) -> None:
         count = self.world.status.backoff_count
         assert self.restarts <= count <= self.world.job.spec.backoff_limit
+        assert count <= len(self.world.ended), "a pod that lives was taken for gone"
         self.restarts = count
 
     @invariant()
@@ -171,4 +196,4 @@ class Reconciling(RuleBasedStateMachine):
 
 
 TestReconciling = Reconciling.TestCase
-TestReconciling.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestReconciling.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)

@@ -64,7 +64,6 @@ def test_the_tutorials_job_becomes_torchrun_with_its_script() -> None:
     assert container["command"] == [
         "torchrun",
         "--nnodes=1",
-        "--node_rank=0",
         "--nproc_per_node=4",
         "--max_restarts=3",
         "--rdzv_backend=c10d",
@@ -186,8 +185,8 @@ def test_one_process_for_each_gpu(limits: dict[str, Any], processes: str) -> Non
 @pytest.mark.parametrize(
     ("backend", "has", "has_not"),
     [
-        ("c10d", "--rdzv_conf=is_host=0", "--master_addr=$(MASTER_ADDR)"),
-        ("static", "--master_addr=$(MASTER_ADDR)", "--rdzv_backend=static"),
+        ("c10d", "--rdzv_conf=is_host=0", "--node_rank=1"),
+        ("static", "--node_rank=1", "--rdzv_backend=static"),
         ("etcd-v2", "--rdzv_backend=etcd-v2", "--rdzv_conf=is_host=0"),
     ],
 )

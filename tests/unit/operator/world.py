@@ -61,6 +61,7 @@ class World:
         self.pods: dict[str, ReplicaPod] = {}  #: by name
         self.service = self.group = False
         self.created: list[str] = []
+        self.ended: set[str] = set()  #: uids of pods that are over, or gone
         self.refusal: Refusal | None = None
         self._uids = count(1)
         self.cached: dict[str, ReplicaPod] = {}  #: by uid, as the operator knows them
@@ -148,13 +149,15 @@ class World:
     def end(self, name: str, code: int) -> None:
         box = ContainerState(name="pytorch", state="Terminated", exit_code=code)
         phase = FAILED if code else SUCCEEDED
+        self.ended.add(self.pods[name].uid)
         self.pods[name] = replace(self.pods[name], phase=phase, containers=(box,))
 
     def evict(self, name: str) -> None:
+        self.ended.add(self.pods[name].uid)
         self.pods[name] = replace(self.pods[name], phase=FAILED, reason="Evicted", disrupted=True)
 
     def remove(self, name: str) -> None:
-        del self.pods[name]
+        self.ended.add(self.pods.pop(name).uid)
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
