@@ -18,7 +18,18 @@ from types import ModuleType
 from bench import machine, report
 from bench.harness import Plan, Row, missing, say, why
 
-BENCHMARKS = ("start", "burst", "claims", "logs", "training", "weight", "render", "order", "kubernetes")
+BENCHMARKS = (
+    "start",
+    "burst",
+    "claims",
+    "logs",
+    "training",
+    "weight",
+    "render",
+    "order",
+    "kubernetes",
+    "operator",
+)
 HERE = Path(__file__).resolve().parent
 
 

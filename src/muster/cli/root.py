@@ -29,6 +29,7 @@ GROUPS: dict[str, str] = {
     "migrate": "Move an installation to another database.",
     "backup": "Back up a server on this machine to one file.",
     "restore": "Put a backup back.",
+    "operator": "Give a cluster the PyTorchTrainingJob resource.",
     "doctor": "Check that everything is in place.",
 }
 Command = TyperCommand | TyperGroup

@@ -1,0 +1,1 @@
+"""The controller that gives a plain cluster the PyTorchTrainingJob resource."""
