@@ -118,6 +118,7 @@ fmt: setup ## Format the code
 
 docs: setup ## Write the generated pages of docs/
 	$(BIN)/python -m muster.cli.reference docs/reference/cli.md
+	$(BIN)/python -m muster.cli.kindspage docs/reference/kinds.md
 
 lock: setup ## Lock the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \

@@ -19,6 +19,7 @@ from muster.domain.observation import AttemptKey, Noted
 from muster.engine.kubernetes.connect import ClusterSettings, connect
 from muster.engine.kubernetes.engine import KubernetesEngine
 from muster.engine.kubernetes.member import Patience
+from muster.engine.kubernetes.pods import find
 from muster.engine.kubernetes.render import render
 from muster.engine.port import Rendered, Work
 
@@ -49,8 +50,8 @@ def key(number: int, attempt: int = 1) -> AttemptKey:
 
 def rendered(work: Work) -> Rendered:
     """With an image, unless the template has its own."""
-    pod = work.config.get("spec", {}).get("template", work.config).get("spec", {})
-    has_own = any("image" in container for container in pod.get("containers", [])[:1])
+    images = [pod.containers[0].get("image") for pod in find(work.config)]
+    has_own = any(image not in (None, "${image_uri}") for image in images)
     return render(work if has_own else replace(work, image=BUSYBOX))
 
 

@@ -29,6 +29,7 @@ RUN = (
     "docs/queues.md",
     "docs/priorities.md",
     "docs/templates.md",
+    "docs/training.md",
     "docs/jobs.md",
     "docs/inputs.md",
     "docs/python.md",

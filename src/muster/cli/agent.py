@@ -96,13 +96,18 @@ async def _engine(settings: AgentConfig) -> tuple[Engine, Render]:
 
         return ProcessEngine(settings.data_dir / "process"), render_process
     connection = connect_cluster(settings)
+    from muster.engine.kubernetes.access import kind_named
     from muster.engine.kubernetes.engine import KubernetesEngine
     from muster.engine.kubernetes.render import render as render_kubernetes
 
     await warn_of_missing(connection, settings.kubernetes)
-    return KubernetesEngine(
-        connection, settings.data_dir / "kubernetes", agent=settings.name
-    ), render_kubernetes
+    engine = KubernetesEngine(
+        connection,
+        settings.data_dir / "kubernetes",
+        agent=settings.name,
+        kinds=[kind_named(text) for text in settings.kubernetes.kinds],
+    )
+    return engine, render_kubernetes
 
 
 app.command("role")(role)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from muster.domain.errors import BadConfigFile
+from muster.engine.kubernetes.kinds import KINDS
+from muster.engine.kubernetes.kinds.volcano import VOLCANO
 
 
 class Extra(StrEnum):
@@ -120,17 +122,13 @@ EXTRAS: Sequence[Right] = (
 
 #: Plurals of kinds that people know by their name. A kind that is not here is given by its plural.
 KNOWN: Mapping[str, KindName] = {
-    "Job": JOBS,
-    "Pod": _PODS,
     **{
-        kind: KindName(plural=f"{kind.lower()}s", group="kubeflow.org")
-        for kind in ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+        (kind.name if kind is not VOLCANO else f"{kind.name}.{kind.group}"): KindName(
+            plural=kind.plural, group=kind.group
+        )
+        for kind in KINDS.values()
     },
-    "TrainJob": KindName(plural="trainjobs", group="trainer.kubeflow.org"),
-    "JobSet": KindName(plural="jobsets", group="jobset.x-k8s.io"),
     "RayJob": KindName(plural="rayjobs", group="ray.io"),
-    "PyTorchTrainingJob": KindName(plural="pytorchtrainingjobs", group="batch.tensorstack.dev"),
-    "Job.batch.volcano.sh": KindName(plural="jobs", group="batch.volcano.sh"),
     "PersistentVolumeClaim": KindName(plural="persistentvolumeclaims"),
     "NetworkPolicy": KindName(plural="networkpolicies", group="networking.k8s.io"),
 }

@@ -103,6 +103,20 @@ class Api:
             )
         return found
 
+    async def named(self, group: str, plural: str) -> Resource | None:
+        """The same by its plural, in the version that the cluster likes best; None: it has no such kind."""
+        version = "v1"
+        if group:
+            try:
+                answer = await self.call("GET", f"/apis/{group}")
+            except ApiError as error:
+                if error.status == 404:
+                    return None
+                raise
+            version = answer["preferredVersion"]["groupVersion"]
+        found = await self._discover(version)
+        return next((one for one in found.values() if one.plural == plural), None)
+
     async def _discover(self, api_version: str) -> dict[str, Resource]:
         group, _, version = api_version.rpartition("/")
         try:

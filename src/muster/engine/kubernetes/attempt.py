@@ -3,9 +3,11 @@
 Pure: told what was seen, it says what is new. `muster.engine.kubernetes.engine` feeds it and acts on it.
 
 1. A pod that succeeded is final. One that failed is final once its workload is over or gone, or where
-   nothing is known of the kind: until then another may follow it.
+   its controller does not tell how far it is: until then another may follow it. In a gang it is final at
+   once: the others cannot go on without it.
 2. A member ends when its pod has ended *and* all of its log is here.
 3. When the attempt is over, every member is told as ended, also those that never had a pod.
+4. What its controller ended because the whole has succeeded, has succeeded.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from datetime import datetime, timedelta
 from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.engine.kubernetes import member
 from muster.engine.kubernetes.api import Resource
-from muster.engine.kubernetes.course import OPEN, UNKNOWN, Course, Kind, Status
+from muster.engine.kubernetes.course import DEADLINE, OPEN, Course, Status
 from muster.engine.kubernetes.member import PATIENCE, Patience
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.ranks import by_rank
@@ -27,6 +29,7 @@ _WENT_WRONG = {
     ReplicaState.LOST: "was lost",
     ReplicaState.PREEMPTED: "was taken away",
 }
+LINGER = timedelta(seconds=30)  #: for what still runs when its controller has called the whole over
 LOG_PATIENCE = timedelta(seconds=30)  #: for more of a log whose pod has ended
 STOP_WORDS = "It was stopped on request."
 
@@ -52,6 +55,7 @@ class Workload:
     epoch: int = 0
     members: int = 1
     partial: bool = False  #: what goes with it may not be there yet: whoever has the run must go on making it
+    gang: bool = False  #: Muster wrote it, for members that go on together or not at all
     status: Status = OPEN
 
 
@@ -60,12 +64,12 @@ class Attempt:
     key: AttemptKey
     epoch: int
     members: int
-    kind: Kind = UNKNOWN
     patience: Patience = PATIENCE
     workload: Workload | None = None  #: as last seen
     gone: bool = False  #: the workload was there, and is not any more
     stopping: bool = False  #: we asked for its end
     because: str = ""  #: why we did, if nobody else asked
+    over_since: datetime | None = None  #: when its controller was first seen to call the whole over
     pods: dict[str, Pod] = field(default_factory=dict)  #: uid → as last seen
     removed: set[str] = field(default_factory=set)  #: uids of pods that are not there any more
     waiting: str = ""  #: the cluster's words about pods that are not even made
@@ -123,7 +127,8 @@ class Attempt:
         """Time alone may change what there is to tell."""
         if self.over:
             return False
-        return bool(self.stuck or self.removed or self.refused_at) or any(
+        is_late = self.status.course is not Course.OPEN
+        return bool(self.stuck or self.removed or self.refused_at or is_late) or any(
             pod.over or pod.deleted_at for pod in self.pods.values()
         )
 
@@ -146,6 +151,16 @@ class Attempt:
                 )
                 hopeless.append(self.waiting)
         return hopeless
+
+    def lingers(self, now: datetime) -> bool:
+        """Its controller called the whole over a while ago, and does not end what still runs. Members of a
+        gang are left to end by themselves: each one's word counts."""
+        if self.workload is None or self.workload.gang or self.status.course is Course.OPEN:
+            return False
+        if self.over_since is None:
+            self.over_since = now
+        live = (pod for pod in self.pods.values() if pod.uid not in self.removed)
+        return now >= self.over_since + LINGER and any(not (pod.over or pod.told_at) for pod in live)
 
     def ranked(self) -> dict[int, list[Pod]]:
         return by_rank(self.pods.values(), members=self.members)
@@ -224,9 +239,8 @@ class Attempt:
     def _without_pod(self, rank: int, now: datetime) -> Replica | None:
         end = Replica(rank=rank, state=ReplicaState.STOPPED, ended_at=now, log_bytes=0)
         if not self.ending or (self.stopping and not self.gone):
-            if self.waiting:
-                return Replica(rank=rank, state=ReplicaState.PENDING, reason=self.waiting)
-            return None
+            waits = self.status.waits or self.waiting
+            return Replica(rank=rank, state=ReplicaState.PENDING, reason=waits) if waits else None
         if self.status.course is Course.SUCCEEDED:
             return replace(end, state=ReplicaState.SUCCEEDED)
         if self.status.course is Course.FAILED and not self.stopping:
@@ -234,25 +248,29 @@ class Attempt:
         return replace(end, reason=self._why_gone())
 
     def _is_final(self, seen: Replica) -> bool:
-        if seen.state in (ReplicaState.SUCCEEDED, ReplicaState.LOST) or self.kind is UNKNOWN:
+        if seen.state in (ReplicaState.SUCCEEDED, ReplicaState.LOST) or not self.status.told:
             return True
-        return self.ending or seen.rank in self.failed
+        in_gang = self.workload is not None and self.workload.gang
+        alone = in_gang and seen.state in (ReplicaState.FAILED, ReplicaState.PREEMPTED)
+        return alone or self.ending or seen.rank in self.failed
 
     def _stopped(self, seen: Replica, pod: Pod, raw: Mapping[int, Replica]) -> Replica:
         """Who was told to end did not fail by itself; but for whose sake?"""
-        if self.stopping:
-            return replace(seen, reason=self._why_ended(seen.rank, raw))
-        if self.status.reason == "SuccessPolicy":  # its owner says who must succeed, and they did
+        course = self.status.course
+        if course is Course.SUCCEEDED:  # its owner says who must succeed, and they did
             return replace(seen, state=ReplicaState.SUCCEEDED, reason="")
-        if self.status.reason == "DeadlineExceeded":
-            return replace(seen, state=ReplicaState.FAILED, reason=self._verdict())
-        own = member.last_end(seen, pod) if self.status.course is Course.FAILED else None
-        if own is not None:  # its workload gave up restarting it
+        if self.stopping or course is not Course.FAILED:
+            return replace(seen, reason=self._why_ended(seen.rank, raw))
+        own = member.last_end(seen, pod)
+        if self.status.reason != DEADLINE and own is not None:  # its workload gave up restarting it
             return replace(own, reason="; ".join(filter(None, (own.reason, self._verdict()))))
+        nobody = not any(one.state in _WENT_WRONG for one in raw.values())
+        if self.status.reason == DEADLINE or (nobody and not any(one.begun for one in pod.everyone)):
+            return replace(seen, state=ReplicaState.FAILED, reason=self._verdict())
         return replace(seen, reason=self._why_ended(seen.rank, raw))
 
     def _verdict(self) -> str:
-        return f"{self.status.reason}: {self.status.message}"
+        return ": ".join(filter(None, (self.status.reason, self.status.message)))
 
     def _why_ended(self, rank: int, raw: Mapping[int, Replica]) -> str:
         others = [one for one in raw.values() if one.rank != rank and one.state in _WENT_WRONG]
@@ -264,6 +282,8 @@ class Attempt:
     def _why_gone(self) -> str:
         if self.because or self.stopping:
             return self.because or STOP_WORDS
+        if self.workload is not None and self.status.course is Course.STOPPED:
+            return f"{self.workload.resource.kind} {self.workload.name} was ended: {self._verdict()}"
         if self.workload is None or not self.gone:
             return "Its pod was deleted from outside Muster."
         return f"{self.workload.resource.kind} {self.workload.name} was deleted from outside Muster."

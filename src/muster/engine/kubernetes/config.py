@@ -15,8 +15,8 @@ from typing import Any
 from muster.domain.errors import BadTemplate, UnknownKey
 from muster.domain.path import Location, at
 from muster.engine.kubernetes import pods
-from muster.engine.kubernetes.gang import Kind
-from muster.engine.kubernetes.kinds import KINDS
+from muster.engine.kubernetes.kinds import KINDS, UNKNOWN, Kind, unknown
+from muster.engine.kubernetes.kinds.kind import Form
 
 WRAPPER = "kubernetes"
 _TEMPLATE_KEYS = ("apiVersion", "kind", "metadata", "template")
@@ -30,19 +30,10 @@ COMPANIONS = frozenset(
     Service ServiceAccount ServiceMonitor PodMonitor StatefulSet StorageClass
     """.split()
 )
-#: Kinds that describe their pods themselves.
-_HAVE_PODS = frozenset({"Job", "JobSet", "Pod", "PyTorchJob", "PyTorchTrainingJob"})
-#: What `apiVersion` means where the owner left it out.
+#: What `apiVersion` means where the owner left it out. Of kinds with one name, the first in the table.
 API_VERSIONS: Mapping[str, str] = {
-    "ConfigMap": "v1",
-    "Job": "batch/v1",
-    "JobSet": "jobset.x-k8s.io/v1alpha2",
-    "PersistentVolumeClaim": "v1",
-    "Pod": "v1",
-    "PyTorchJob": "kubeflow.org/v1",
-    "PyTorchTrainingJob": "batch.tensorstack.dev/v1beta1",
-    "Secret": "v1",
-    "Service": "v1",
+    **{kind.name: kind.api_version for kind in reversed([*KINDS.values()])},
+    **dict.fromkeys(("ConfigMap", "PersistentVolumeClaim", "Secret", "Service"), "v1"),
 }
 
 
@@ -52,7 +43,7 @@ class Layout:
 
     objects: tuple[Location, ...]
     workload: Location
-    kind: Kind | None = None  #: what Muster is to write in the workload's place; None: it is written
+    form: Form | None = None  #: what Muster is to write in the workload's place; None: it is written
 
 
 def read(config: Mapping[str, Any]) -> Layout:
@@ -72,7 +63,7 @@ def read(config: Mapping[str, Any]) -> Layout:
                 f"A {kind_of(top)} does not run and end, so it cannot be a run by itself.",
                 hint="Use a Job, or add one to the config.",
             )
-        return Layout(objects=(root,), workload=root, kind=_kind_to_write(top))
+        return Layout(objects=(root,), workload=root, form=_form_of(top))
     items = top.get("items")
     if not isinstance(items, list) or not items:
         raise BadTemplate("The List has no items.", hint="Put at least one object into it.")
@@ -91,14 +82,15 @@ def read(config: Mapping[str, Any]) -> Layout:
         )
     objects = tuple((*root, "items", place) for place in range(len(items)))
     workload = items[runs[0]]
-    return Layout(objects=objects, workload=objects[runs[0]], kind=_kind_to_write(workload))
+    return Layout(objects=objects, workload=objects[runs[0]], form=_form_of(workload))
 
 
 def check(config: Mapping[str, Any]) -> Layout:
     """What a new queue's config must keep: as `read`, and with pods that can start."""
     layout = read(config)
     workload = at(config, layout.workload)
-    if kind_of(workload) in _HAVE_PODS and not pods.find(workload):
+    unknown.check(workload)
+    if known_kind(workload).has_pods and not pods.find(workload):
         raise BadTemplate(
             f"The {kind_of(workload)} has no pods: nowhere in it is a `spec` with `containers`.",
             hint="Write at least `containers: [{}]` where its pods are described.",
@@ -135,13 +127,17 @@ def is_to_write(item: Mapping[str, Any]) -> bool:
     return "template" in item and "spec" not in item
 
 
-def _kind_to_write(item: Mapping[str, Any]) -> Kind | None:
-    return KINDS[group_of(item), kind_of(item)] if is_to_write(item) else None
+def known_kind(item: Mapping[str, Any]) -> Kind:
+    return KINDS.get((group_of(item), kind_of(item)), UNKNOWN)
+
+
+def _form_of(item: Mapping[str, Any]) -> Form | None:
+    return known_kind(item).form if is_to_write(item) else None
 
 
 def _check_template(item: Mapping[str, Any], where: str) -> None:
-    if (group_of(item), kind_of(item)) not in KINDS:
-        known = ", ".join(kind for _, kind in KINDS)
+    if known_kind(item).form is None:
+        known = ", ".join(f"{kind.name} ({kind.api_version})" for kind in KINDS.values() if kind.form)
         raise BadTemplate(
             f"{where} has a pod template without a `spec` around it, and is a {kind_of(item)}, "
             "which Muster cannot write itself.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ import structlog
 from muster.domain.errors import Conflict, MusterError
 from muster.domain.observation import AttemptKey, Fact, Noted, Observation, ReplicaSeen, ReplicaState
 from muster.domain.resources import UNBOUNDED, Resources
+from muster.engine.kubernetes.access import KindName
 from muster.engine.kubernetes.api import Api, Object
 from muster.engine.kubernetes.attempt import Attempt, Workload
 from muster.engine.kubernetes.connect import Connection
-from muster.engine.kubernetes.course import kind_of
 from muster.engine.kubernetes.happening import Happenings
 from muster.engine.kubernetes.logbook import Logbook
 from muster.engine.kubernetes.member import PATIENCE, Patience
@@ -46,6 +46,7 @@ class KubernetesEngine:
         root: Path,
         *,
         agent: str,
+        kinds: Sequence[KindName] = (),
         keep: timedelta = KEEP,
         patience: Patience = PATIENCE,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -55,7 +56,7 @@ class KubernetesEngine:
         self._patience = patience
         self._clock = clock
         self._api = Api(connection)
-        self._view = View(self._api, self)
+        self._view = View(self._api, self, kinds)
         self._submitter = Submitter(self._api, agent=agent)
         self._removal = Removal(self._api, self._submitter, self._view)
         self._logbook = Logbook(self._api, root.absolute())
@@ -195,12 +196,10 @@ class KubernetesEngine:
     # what follows from it
 
     def _track(self, key: AttemptKey, workload: Workload, *, epoch: int) -> None:
-        kind = kind_of(workload.resource.api_version, workload.resource.kind)
         attempt = self._attempts[key] = Attempt(
             key=key,
             epoch=epoch,
             members=workload.members,
-            kind=kind,
             patience=self._patience,
             workload=self._view.made(key, workload),
         )
@@ -222,6 +221,9 @@ class KubernetesEngine:
             if replica.state.ended:
                 self._logbook.keep_error(attempt, replica.rank)
             self._tell(attempt.key, ReplicaSeen(replica=replica))
+        if attempt.lingers(now) and not (attempt.stopping or attempt.gone):
+            attempt.stopping, attempt.because = True, "It still ran when the whole was over."
+            self._spawn(persist(lambda: self._end(attempt)))
         bad = next((one for one in attempt.told.values() if one.state in _BAD_ENDS), None)
         is_left = not attempt.over or bool(attempt.failed)  # what was given up on might still come up
         if bad is not None and is_left and not (attempt.stopping or attempt.gone):
@@ -244,7 +246,7 @@ class KubernetesEngine:
     def _tell_happenings(self) -> None:
         for key, happening in self._happenings.take(self._attempts):
             attempt = self._attempts[key]
-            if happening.refuses_pods:
+            if happening.refuses_pods or happening.holds_gang:
                 attempt.refuse_pods(happening.words, final=happening.is_final, now=self._clock())
             if happening.trouble is not None:
                 attempt.see_trouble(happening.uid, happening.trouble, now=self._clock())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from muster.domain.observation import AttemptKey
 from muster.domain.provenance import INJECTED
-from muster.engine.kubernetes.write import Writer
 
 EnvValue: TypeAlias = Mapping[str, Any]  #: `{value: …}` or `{valueFrom: …}`, as a container's `env` has it
 
@@ -32,17 +31,9 @@ class Meeting:
     """How the members find each other."""
 
     gang: Gang
-    env: Mapping[str, EnvValue]  #: at least NODE_RANK and MASTER_ADDR
+    #: what the kind's controller does not tell them itself, in one of the names that the launcher reads
+    env: Mapping[str, EnvValue]
     companions: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """A kind of workload that Muster writes from a pod template."""
-
-    longest_name: Callable[[int], int]  #: of the workload, for so many nodes
-    #: puts `spec` in the place of the `template` of an object
-    write: Callable[[Writer, dict[str, Any], Gang], Meeting]
 
 
 def value(text: str) -> EnvValue:

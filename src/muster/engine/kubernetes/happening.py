@@ -12,6 +12,7 @@ from muster.domain.observation import AttemptKey
 from muster.engine.kubernetes.api import Object
 from muster.engine.kubernetes.pod import moment
 
+_GROUP = "PodGroup"
 MAX_WAITING = 2000  #: events about objects that are not known (yet)
 MAX_KNOWN = 20_000
 OWN_DOING = frozenset({"Suspended", "Resumed"})  #: how a run is put into the cluster
@@ -51,6 +52,11 @@ class Happening:
         return self.reason == "FailedCreate"
 
     @property
+    def holds_gang(self) -> bool:
+        """A scheduler that places all members or none has no room for all."""
+        return self.reason == "Unschedulable" and self.about.startswith(_GROUP)
+
+    @property
     def is_final(self) -> bool:
         return _FINAL.search(self.message) is not None and "exceeded quota" not in self.message
 
@@ -83,8 +89,11 @@ class Happenings:
     def see(self, item: Object) -> None:
         about = item.get("involvedObject") or {}
         at = item.get("lastTimestamp") or item.get("eventTime") or item["metadata"]["creationTimestamp"]
+        uid = about.get("uid", "")
+        if about.get("kind") == _GROUP:  # Volcano's, which ends in the id of the Job that it is of
+            uid = about.get("name", "")[-len(uid) :]
         happening = Happening(
-            uid=about.get("uid", ""),
+            uid=uid,
             about=f"{about.get('kind', 'Object')} {about.get('name', '')}",
             reason=item.get("reason", ""),
             message=item.get("message", ""),

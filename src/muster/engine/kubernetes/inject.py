@@ -3,54 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from muster.domain.errors import BadTraining
 from muster.domain.path import at
 from muster.domain.resources import parse_quantity
 from muster.domain.training import Training
+from muster.engine.kubernetes.kinds.kind import Rules
 from muster.engine.kubernetes.pods import PodTemplate
 from muster.engine.kubernetes.write import Writer
 
-TTL = 86400  #: seconds; a safety net, the agent removes what has ended long before
 SHM = "/dev/shm"  # noqa: S108 - a mount point in a container
 SHM_VOLUME = "muster-shm"
 USER = 1000  #: who runs in a restricted queue whose owner names nobody
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """What a kind calls the things that are added."""
-
-    spec: Mapping[str, Any] = field(default_factory=dict)  #: into `spec`
-    policy: Mapping[str, Any] = field(default_factory=dict)  #: into `spec.runPolicy`
-    around: Mapping[str, Any] = field(default_factory=dict)  #: beside each pod template
-    pod: Mapping[str, Any] = field(default_factory=dict)  #: into each pod's spec
-    container: str | None = None  #: what the first container must be called
-
-
-_NEVER = {"restartPolicy": "Never"}
-_NO_RETRY = {"backoffLimit": 0}
-_TTL = {"ttlSecondsAfterFinished": TTL}
-_KUBEFLOW = Rules(policy={**_NO_RETRY, **_TTL}, around=_NEVER)
-
-#: API group and kind → rules. A kind that is not here gets what is right for every pod, and no more:
-#: a field its schema does not have would be refused or dropped.
-RULES: Mapping[tuple[str, str], Rules] = {
-    ("", "Pod"): Rules(pod=_NEVER),
-    ("batch", "Job"): Rules(spec=_TTL, around=_NO_RETRY, pod=_NEVER),
-    ("jobset.x-k8s.io", "JobSet"): Rules(spec=_TTL, around=_NO_RETRY, pod=_NEVER),
-    ("batch.volcano.sh", "Job"): Rules(spec=_TTL, pod=_NEVER),
-    ("batch.tensorstack.dev", "PyTorchTrainingJob"): Rules(policy=_NO_RETRY, around=_NEVER),
-    ("kubeflow.org", "PyTorchJob"): Rules(
-        policy=_KUBEFLOW.policy, around=_KUBEFLOW.around, container="pytorch"
-    ),
-    **{
-        ("kubeflow.org", kind): _KUBEFLOW for kind in ("JAXJob", "MPIJob", "PaddleJob", "TFJob", "XGBoostJob")
-    },
-}
-NO_RULES = Rules()
 
 
 def bound_lifetime(writer: Writer, item: dict[str, Any], pods: Iterable[PodTemplate], rules: Rules) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +11,18 @@ from typing import Any
 from muster.domain.observation import AttemptKey
 
 RUN_LABEL, ATTEMPT_LABEL = "muster.dev/run-id", "muster.dev/attempt"
-INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)  #: whose value is the member's rank
+#: How the cluster numbers the pods of a role.
+INDEX_LABELS = (
+    "batch.kubernetes.io/job-completion-index",
+    "volcano.sh/task-index",
+    "training.kubeflow.org/replica-index",
+    "tensorstack.dev/replica-index",
+)
+_JOB_INDEX = "jobset.sigs.k8s.io/job-index"  #: of a Job among its like
+_NAMED_BY_NUMBER = "tensorstack.dev/owner-name"  #: on pods whose name ends in their number
+FIRST_RANK = "muster.dev/first-rank"  #: on pods: where the ranks of their role begin
+PER_JOB = "muster.dev/per-job"  #: on pods: how many there are in each of several Jobs
+_LAST_NUMBER = re.compile(r"-(\d{1,6})$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +108,9 @@ def key_of(item: Mapping[str, Any]) -> AttemptKey | None:
     return AttemptKey(run_id=run_id, attempt=int(attempt))
 
 
-def read_pod(item: Mapping[str, Any]) -> Pod | None:
-    """From the API's object; None if it is not a member of a run."""
-    key = key_of(item)
+def read_pod(item: Mapping[str, Any], key: AttemptKey | None = None) -> Pod | None:
+    """From the API's object; None if it is not a member of a run. `key`: whose it is, if it does not say."""
+    key = key or key_of(item)
     if key is None:
         return None
     metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
@@ -114,7 +126,7 @@ def read_pod(item: Mapping[str, Any]) -> Pod | None:
         namespace=metadata["namespace"],
         key=key,
         created=moment(metadata["creationTimestamp"]),
-        index=_index(metadata.get("labels") or {}),
+        index=_index(metadata),
         node=spec.get("nodeName", ""),
         phase=status.get("phase", "Pending"),
         reason=status.get("reason", ""),
@@ -133,11 +145,21 @@ def _words(condition: Mapping[str, Any]) -> str:
     return str(condition.get("message") or condition.get("reason") or "")
 
 
-def _index(labels: Mapping[str, str]) -> int | None:
-    for name in INDEX_LABELS:
-        if labels.get(name, "").isdecimal():
-            return int(labels[name])
-    return None
+def _index(metadata: Mapping[str, Any]) -> int | None:
+    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    number = next((found for name in INDEX_LABELS if (found := _number(labels, name)) is not None), None)
+    if number is None and _NAMED_BY_NUMBER in labels:
+        match = _LAST_NUMBER.search(metadata["name"])
+        number = int(match[1]) if match else None
+    job, per_job = _number(labels, _JOB_INDEX), _number(notes, PER_JOB)
+    if job is not None and per_job is not None and (number is not None or per_job == 1):
+        number = job * per_job + (number or 0)
+    return None if number is None else (_number(notes, FIRST_RANK) or 0) + number
+
+
+def _number(where: Mapping[str, Any], name: str) -> int | None:
+    text = str(where.get(name, ""))
+    return int(text) if text.isdecimal() else None
 
 
 def _containers(statuses: Any, specs: Any) -> tuple[Container, ...]:

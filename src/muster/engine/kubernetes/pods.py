@@ -25,6 +25,11 @@ class PodTemplate:
         return spec
 
     @property
+    def inner(self) -> int:
+        """How many of them the innermost mapping that makes them has: of a JobSet, the pods of one Job."""
+        return _copies(self.around)[1]
+
+    @property
     def containers(self) -> list[dict[str, Any]]:
         containers: list[dict[str, Any]] = self.spec["containers"]
         return containers

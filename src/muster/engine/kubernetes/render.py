@@ -20,14 +20,17 @@ from muster.domain.template import fill
 from muster.domain.training import Launcher
 from muster.engine.facts import run_macros
 from muster.engine.kubernetes import code, config, inject, launcher, pods, program, restricted
-from muster.engine.kubernetes.gang import Gang, Kind, Meeting
+from muster.engine.kubernetes.gang import Gang, Meeting
+from muster.engine.kubernetes.kinds.kind import Form, Kind, Rules
 from muster.engine.kubernetes.names import MAX, legal_label, legal_name, make_legal
+from muster.engine.kubernetes.pod import FIRST_RANK, PER_JOB
 from muster.engine.kubernetes.pods import PodTemplate
 from muster.engine.kubernetes.program import Program
 from muster.engine.kubernetes.write import Tracer, Writer
 from muster.engine.port import Rendered, Work
 
 PREFIX = "muster.dev"
+GANG = f"{PREFIX}/gang"  #: on a workload whose members go on together, or not at all
 
 _NOWHERE = Origins()
 
@@ -53,15 +56,15 @@ def _filled(work: Work) -> Any:
 
 def _build(work: Work, filled: Any, writer: Writer, origins: Origins) -> Rendered:
     layout = config.read(filled)
-    _check(work, layout.kind)
+    _check(work, layout.form)
     workload = at(filled, layout.workload)
     companions = [at(filled, place) for place in layout.objects if place != layout.workload]
-    _name_objects(work, writer, workload, companions, layout.kind)
-    meeting = _gather(work, writer, workload, layout.kind, origins.training) if layout.kind else None
+    _name_objects(work, writer, workload, companions, layout.form)
+    meeting = _gather(work, writer, workload, layout.form, origins.training) if layout.form else None
     replicas, resources = _write_workload(work, writer, workload, origins, meeting)
     for item in companions:
         for pod in _pods_of(item):
-            resources += _write_pod(work, writer, pod, inject.NO_RULES) * pod.count
+            resources += _write_pod(work, writer, pod, Rules()) * pod.count
     objects = [*(at(filled, place) for place in layout.objects), *(meeting.companions if meeting else ())]
     for item in objects:
         _identify(work, writer, item)
@@ -82,9 +85,9 @@ def _arrange(item: dict[str, Any]) -> None:
     item.update(rest)
 
 
-def _check(work: Work, kind: Kind | None) -> None:
+def _check(work: Work, form: Form | None) -> None:
     shape = work.training
-    if kind is not None or shape is None:
+    if form is not None or shape is None:
         return
     if (shape.nodes, shape.procs_per_node) != (1, 1):
         raise BadTraining(
@@ -103,7 +106,7 @@ def _name_objects(
     writer: Writer,
     workload: dict[str, Any],
     companions: list[dict[str, Any]],
-    kind: Kind | None,
+    form: Form | None,
 ) -> None:
     """Names and kinds for those that have none."""
     for item in (workload, *companions):
@@ -121,7 +124,7 @@ def _name_objects(
             f"metadata.name is {metadata['name']!r}, which is not text.",
             hint="Put it in quotes; a variable in it must be of type string.",
         )
-    longest = kind.longest_name(_nodes(work)) if kind else MAX
+    longest = form.longest_name(_nodes(work)) if form else MAX
     if len(metadata["name"]) > longest:
         metadata["name"] = legal_name(metadata["name"], longest)
     for number, item in enumerate(companions):
@@ -133,11 +136,12 @@ def _nodes(work: Work) -> int:
     return work.training.nodes if work.training else 1
 
 
-def _gather(work: Work, writer: Writer, workload: dict[str, Any], kind: Kind, source: str) -> Meeting:
+def _gather(work: Work, writer: Writer, workload: dict[str, Any], form: Form, source: str) -> Meeting:
     """Write the workload, and what its members need to meet."""
     metadata = workload["metadata"]
     gang = Gang(key=work.key, name=metadata["name"], nodes=_nodes(work), source=source)
-    meeting = kind.write(writer, workload, gang)
+    meeting = form.write(writer, workload, gang)
+    writer.put(writer.mapping(metadata, "annotations"), GANG, "true")
     if work.training is not None:
         meeting.companions.append(launcher.config_map(gang))
     for item in meeting.companions:
@@ -157,8 +161,9 @@ def _write_workload(
     work: Work, writer: Writer, workload: dict[str, Any], origins: Origins, meeting: Meeting | None
 ) -> tuple[int, Resources]:
     """Everything inside of it; how many members it has, and what they ask for at a time."""
-    rules = inject.RULES.get((config.group_of(workload), workload["kind"]), inject.NO_RULES)
-    templates, trainer = _pods_of(workload), _trainer_of(workload)
+    kind = config.known_kind(workload)
+    rules = kind.rules
+    templates, trainer = _in_order(kind, workload, _pods_of(workload)), _trainer_of(workload)
     mains = [trainer] if trainer is not None else [pods.main_of(pod, workload["kind"]) for pod in templates]
     program.write_image(work, writer, mains, origins, is_optional=trainer is not None)
     if work.has_code:
@@ -170,6 +175,7 @@ def _write_workload(
         shm = inject.shared_memory_for(work.training, pod, main, by_limit=meeting is not None)
         said = origins.training if work.training and work.training.shm else INJECTED
         resources += _write_pod(work, writer, pod, rules, shm, said) * pod.count
+    _number(writer, templates)
     members = sum(pod.members for pod in templates)
     if trainer is not None:
         nodes = trainer.get("numNodes", 1)
@@ -177,10 +183,33 @@ def _write_workload(
         resources += pods.asked_by_node(trainer.get("resourcesPerNode")) * members
     started = Program()
     if meeting is not None:
-        started = _start(work, writer, templates[0], mains[0], meeting)
+        for pod, main in zip(templates, mains, strict=True):
+            started = _start(work, writer, pod, main, meeting)
     program.write_command(work, writer, workload, mains, origins, started)
     program.write_env(work, writer, templates, mains, origins, started)
     return max(members, 1), resources
+
+
+def _in_order(kind: Kind, workload: dict[str, Any], templates: list[PodTemplate]) -> list[PodTemplate]:
+    """By rank: the leader's role first."""
+    leader = at(workload, kind.leader) if kind.leader else None
+    return sorted(templates, key=lambda pod: leader is not None and pod.around is not leader)
+
+
+def _number(writer: Writer, templates: list[PodTemplate]) -> None:
+    """Say on the pods where their role begins, where the cluster numbers them by role, or by inner Job."""
+    first = 0
+    for pod in templates:
+        notes = {}
+        if len(templates) > 1:
+            notes[FIRST_RANK] = str(first)
+        if pod.inner != pod.members:
+            notes[PER_JOB] = str(pod.inner)
+        if notes:
+            annotations = writer.mapping(writer.mapping(pod.node, "metadata"), "annotations")
+            for name, text in notes.items():
+                writer.put(annotations, name, text)
+        first += pod.members
 
 
 def _trainer_of(workload: dict[str, Any]) -> dict[str, Any] | None:
@@ -213,7 +242,7 @@ def _write_pod(
     work: Work,
     writer: Writer,
     pod: PodTemplate,
-    rules: inject.Rules,
+    rules: Rules,
     shm: str | None = None,
     shm_source: str = INJECTED,
 ) -> Resources:

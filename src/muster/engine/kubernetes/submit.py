@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from muster._failpoint import failpoint
@@ -25,13 +25,16 @@ from muster.domain.path import at
 from muster.engine.kubernetes import config
 from muster.engine.kubernetes.api import SECRETS, Api, ApiError, Object, Resource, Unreachable
 from muster.engine.kubernetes.attempt import Workload
-from muster.engine.kubernetes.course import UNKNOWN, Kind, kind_of
+from muster.engine.kubernetes.course import Status
+from muster.engine.kubernetes.kinds import UNKNOWN, Kind, kind_of, unknown
 from muster.engine.kubernetes.names import secret_name
 from muster.engine.kubernetes.pod import ATTEMPT_LABEL, RUN_LABEL, key_of
+from muster.engine.kubernetes.render import GANG
 from muster.engine.port import Rendered
 
 EPOCH, AGENT, REPLICAS = "muster.dev/epoch", "muster.dev/agent", "muster.dev/replicas"
 PARTIAL = "muster.dev/partial"  #: on a workload until all that goes with it is there
+SUSPENDED = "It is suspended: somebody, or what admits it to the cluster, releases it later."
 _ADMITTED_ELSEWHERE = "kueue.x-k8s.io/queue-name"  #: a label: Kueue itself releases it
 
 
@@ -66,8 +69,16 @@ def read_workload(resource: Resource, item: Mapping[str, Any]) -> Workload:
         epoch=int(epoch) if epoch.isdecimal() else 0,
         members=int(members) if members.isdecimal() else 1,
         partial=PARTIAL in notes,
-        status=kind_of(resource.api_version, resource.kind).read(item),
+        gang=notes.get(GANG) == "true",
+        status=_status(kind_of(resource.api_version, resource.kind), item, partial=PARTIAL in notes),
     )
+
+
+def _status(kind: Kind, item: Mapping[str, Any], *, partial: bool) -> Status:
+    status = unknown.read_as_told(item) or kind.read(item)
+    if kind.suspend is not None and not partial and at(item, kind.suspend) is True:
+        return replace(status, waits=SUSPENDED)
+    return status
 
 
 class Submitter:

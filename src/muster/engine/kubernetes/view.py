@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+import structlog
+
 from muster.domain.errors import CannotPlace
 from muster.domain.observation import AttemptKey
-from muster.engine.kubernetes.api import EVENTS, JOBS, PODS, Api, Object, Resource
+from muster.engine.kubernetes.access import KindName
+from muster.engine.kubernetes.api import EVENTS, JOBS, PODS, Api, ApiError, Object, Resource, Unreachable
 from muster.engine.kubernetes.attempt import Workload
+from muster.engine.kubernetes.kinds import kind_of
 from muster.engine.kubernetes.nodefit import NodeFit
+from muster.engine.kubernetes.owners import Owners
 from muster.engine.kubernetes.pod import RUN_LABEL, Pod, key_of, read_pod
 from muster.engine.kubernetes.submit import read_workload
 from muster.engine.kubernetes.watch import Listener, Watch
 
-OURS = {"labelSelector": RUN_LABEL}
+log = structlog.get_logger()
+OURS, OTHERS = RUN_LABEL, f"!{RUN_LABEL}"  #: label selectors
 SYNC_WAIT = 20.0  #: seconds for the first look at the cluster
 GONE_WAIT = 60.0  #: seconds for what was deleted to be gone
 
@@ -32,10 +38,14 @@ class Audience(Protocol):
 
 
 class View:
-    def __init__(self, api: Api, audience: Audience) -> None:
+    def __init__(self, api: Api, audience: Audience, kinds: Sequence[KindName] = ()) -> None:
+        """`kinds`: of workloads there may be, beside Jobs. Others are looked at from their first use on."""
         self._api = api
         self._audience = audience
-        self._watches: dict[tuple[Resource, str], Watch] = {}
+        self._unfound = list(kinds)
+        self._finding = asyncio.Lock()
+        self._owners = Owners(api, self._pod, self._spawn)
+        self._watches: dict[tuple[Resource, str, str], Watch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._workloads: dict[AttemptKey, dict[str, Workload]] = {}  #: key → uid → as last seen
         self._pods: dict[AttemptKey, dict[str, Pod]] = {}
@@ -47,9 +57,10 @@ class View:
             fit = NodeFit(self._api, self._pod, self._spawn)
             for namespace in self._api.connection.namespaces:
                 self._watch(PODS, namespace, fit.see)
-                self._watch(EVENTS, namespace, self._event, selector={})
+                self._watch(EVENTS, namespace, self._event, selector="")
             self._watch_workloads(JOBS)
-        waiting = [watch for (what, _), watch in self._watches.items() if what != EVENTS]
+        await self._find_kinds()
+        waiting = [watch for (what, *_), watch in self._watches.items() if what != EVENTS]
         try:
             async with asyncio.timeout(SYNC_WAIT):
                 for watch in waiting:
@@ -102,15 +113,32 @@ class View:
             self._workload(resource, item, there)
 
         for namespace in self._api.connection.namespaces:
-            if (resource, namespace) not in self._watches:
+            if resource != PODS:
                 self._watch(resource, namespace, saw)
+            if kind_of(resource.api_version, resource.kind).is_foreign:
+                self._watch(PODS, namespace, self._owners.see, selector=OTHERS)
 
-    def _watch(
-        self, resource: Resource, namespace: str, saw: Listener, *, selector: dict[str, str] = OURS
-    ) -> None:
-        watch = Watch(self._api, resource, namespace, saw, selector=selector)
-        self._watches[resource, namespace] = watch
-        self._spawn(watch.run())
+    async def _find_kinds(self) -> None:
+        """Look at all kinds that this agent is said to run, as far as the cluster has them."""
+        async with self._finding:
+            while self._unfound:
+                kind = self._unfound[0]
+                try:
+                    resource = await self._api.named(kind.group, kind.plural)
+                except (ApiError, Unreachable):
+                    return  # so nothing can be seen: whoever waits for the watches hears why
+                if resource is None:
+                    log.warning("the cluster does not have this kind", kind=str(kind))
+                else:
+                    self._watch_workloads(resource)
+                self._unfound.pop(0)
+
+    def _watch(self, resource: Resource, namespace: str, saw: Listener, *, selector: str = OURS) -> None:
+        place = resource, namespace, selector
+        if place not in self._watches:
+            asked = {"labelSelector": selector} if selector else {}
+            watch = self._watches[place] = Watch(self._api, resource, namespace, saw, selector=asked)
+            self._spawn(watch.run())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -131,11 +159,11 @@ class View:
         if workload is not None:
             self._audience.saw_workload(key, workload, there=there)
 
-    def _pod(self, item: Object, there: bool) -> None:
-        key, uid = key_of(item), item["metadata"]["uid"]
+    def _pod(self, item: Object, there: bool, key: AttemptKey | None = None) -> None:
+        key, uid = key or key_of(item), item["metadata"]["uid"]
         if key is None:
             return
-        pod = self._pods.get(key, {}).get(uid) if item.get("unseen") else read_pod(item)
+        pod = self._pods.get(key, {}).get(uid) if item.get("unseen") else read_pod(item, key)
         if there and pod is not None:
             self._pods.setdefault(key, {})[uid] = pod
         else:

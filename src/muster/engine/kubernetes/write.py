@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,10 @@ class Writer:
 
     def credit(self, words: list[Any], place: int, source: str) -> None:
         """This item of a list came from elsewhere than the rest."""
+
+    def copied(self, node: Any) -> Any:
+        """The same once more, from the same sources."""
+        return copy.deepcopy(node)
 
     def mapping(self, node: dict[str, Any], key: str) -> dict[str, Any]:
         """The mapping under this key, made if there is none."""
@@ -64,6 +69,16 @@ class Tracer(Writer):
 
     def credit(self, words: list[Any], place: int, source: str) -> None:
         self._of(words)[place] = source
+
+    def copied(self, node: Any) -> Any:
+        if not isinstance(node, dict | list):
+            return node
+        parts = node.items() if isinstance(node, dict) else enumerate(node)
+        inside = {key: self.copied(value) for key, value in parts}
+        twin: Any = inside if isinstance(node, dict) else [*inside.values()]
+        if id(node) in self._notes:
+            self._of(twin).update(self._notes[id(node)])
+        return twin
 
     def sources(self, node: Any) -> Sources:
         """The sources of what became of it."""

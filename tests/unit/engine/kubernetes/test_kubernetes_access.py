@@ -6,7 +6,7 @@ import pytest
 
 from muster.domain.errors import BadConfigFile
 from muster.engine.kubernetes.access import JOBS, KNOWN, Extra, KindName, kind_named, rights
-from muster.engine.kubernetes.inject import RULES
+from muster.engine.kubernetes.kinds import KINDS
 from muster.engine.kubernetes.role import manifests, rules
 
 PYTORCH = KindName(plural="pytorchjobs", group="kubeflow.org")
@@ -28,8 +28,8 @@ def test_a_kind_that_muster_does_not_know_is_given_by_its_plural() -> None:
     assert kind_named("Job.batch.volcano.sh") == KindName(plural="jobs", group="batch.volcano.sh")
 
 
-def test_the_kinds_with_rules_of_their_own_are_known_by_name() -> None:
-    assert set(RULES) <= {(known.group, name.partition(".")[0]) for name, known in KNOWN.items()}
+def test_the_kinds_that_muster_knows_are_known_by_name() -> None:
+    assert set(KINDS) <= {(known.group, name.partition(".")[0]) for name, known in KNOWN.items()}
 
 
 def test_secrets_are_never_read() -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.engine.kubernetes.api import JOBS
-from muster.engine.kubernetes.attempt import LOG_PATIENCE, Attempt, LogProgress, Workload
-from muster.engine.kubernetes.course import OPEN, Course, Status, kind_of
+from muster.engine.kubernetes.attempt import LINGER, LOG_PATIENCE, Attempt, LogProgress, Workload
+from muster.engine.kubernetes.course import OPEN, SILENT, Course, Status
 from muster.engine.kubernetes.happening import Happenings
 from muster.engine.kubernetes.member import PATIENCE, replica_of
 from muster.engine.kubernetes.pod import Container, Ended, Pod, read_pod
@@ -227,8 +227,7 @@ def attempt(*pods: Pod, status: Status = OPEN, members: int = 1, **more: Any) ->
     workload = Workload(
         resource=JOBS, namespace="default", name="train", uid="job", members=members, status=status
     )
-    kind = kind_of(JOBS.api_version, JOBS.kind)
-    made = Attempt(key=KEY, epoch=1, members=members, kind=kind, workload=workload, **more)
+    made = Attempt(key=KEY, epoch=1, members=members, workload=workload, **more)
     for one in pods:
         made.see_pod(one, there=True, now=NOON)
     return made
@@ -309,6 +308,60 @@ def test_a_success_policy_that_was_met_is_a_success_of_all() -> None:
         pod(0, phase="Succeeded", index=0), pod(1, phase="Failed", **told), status=status, members=2
     )
     assert [replica.state for replica in news(made, uid_0=HERE, uid_1=HERE)] == [ReplicaState.SUCCEEDED] * 2
+
+
+def test_in_a_gang_one_that_fails_is_final_at_once() -> None:
+    made = attempt(pod(0, phase="Failed", index=0), pod(1, index=1), members=2)
+    assert [replica.rank for replica in news(made, uid_0=HERE)] == [1]
+    assert made.workload is not None
+    made.workload = replace(made.workload, gang=True)
+    assert [(one.rank, one.state) for one in news(made, uid_0=HERE)] == [(0, ReplicaState.FAILED)]
+
+
+def test_where_the_controller_is_silent_a_pods_failure_is_final() -> None:
+    [replica] = news(attempt(pod(phase="Failed"), status=SILENT), uid_0=HERE)
+    assert replica.state is ReplicaState.FAILED
+
+
+def test_a_pod_that_never_came_up_failed_as_its_workload_did() -> None:
+    status = Status(course=Course.FAILED, reason="Terminated", message="pods were pending for too long")
+    waiting = pod(node="", phase="Pending", containers=(Container(name="launch0"),))
+    made = attempt(waiting, status=status)
+    made.see_pod(waiting, there=False, now=NOON)
+    [replica] = news(made)
+    assert (replica.state, replica.reason) == (
+        ReplicaState.FAILED,
+        "Terminated: pods were pending for too long",
+    )
+
+
+def test_what_was_ended_past_muster_is_stopped() -> None:
+    status = Status(course=Course.STOPPED, reason="Aborted")
+    told: dict[str, Any] = {"told_at": NOON, "deleted_at": TOLD}
+    [replica] = news(attempt(pod(phase="Failed", **told), status=status), uid_0=HERE)
+    assert (replica.state, replica.reason) == (ReplicaState.STOPPED, "Job train was ended: Aborted")
+
+
+def test_why_a_workload_has_no_pods_is_told_in_its_controllers_words() -> None:
+    [replica] = news(attempt(status=replace(OPEN, waits="It is suspended.")))
+    assert (replica.state, replica.reason) == (ReplicaState.PENDING, "It is suspended.")
+
+
+def test_what_still_runs_when_the_whole_is_over_lingers_but_not_in_a_gang() -> None:
+    status = Status(course=Course.SUCCEEDED)
+    made = attempt(pod(0, phase="Succeeded", index=0), pod(1, index=1), status=status, members=2)
+    assert not made.lingers(NOON)
+    assert made.restless
+    assert made.lingers(NOON + LINGER)
+    assert made.workload is not None
+    made.workload = replace(made.workload, gang=True)
+    assert not made.lingers(NOON + LINGER)
+
+
+def test_what_has_ended_does_not_linger() -> None:
+    made = attempt(pod(phase="Succeeded"), status=Status(course=Course.SUCCEEDED))
+    assert not made.lingers(NOON)
+    assert not made.lingers(NOON + LINGER)
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,34 @@ One member that fails, or is evicted, ends them all: the gang is tried again as 
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
-from muster.engine.kubernetes.gang import Gang, Kind, Meeting, field_of_pod, value
+from muster.engine.kubernetes.course import Course, by_conditions
+from muster.engine.kubernetes.gang import Gang, Meeting, field_of_pod, value
+from muster.engine.kubernetes.kinds.kind import (
+    EXPIRES,
+    MUSTER,
+    NATIVE,
+    NEVER,
+    NO_RETRY,
+    NOT,
+    Feature,
+    Form,
+    Kind,
+    Rules,
+)
 from muster.engine.kubernetes.names import MAX
 from muster.engine.kubernetes.write import Writer
 
-_RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+#: So its own status says that a disruption ended it, when the pod that told it has long gone.
+FAILS_BY_DISRUPTION = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 
 
 def _write(writer: Writer, item: dict[str, Any], gang: Gang) -> Meeting:
     template = item.pop("template")
-    # So the Job's own status says that a disruption ended it, when the pod that told it has long gone.
-    disrupted = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}
-    item["spec"] = {"podFailurePolicy": {"rules": [disrupted]}}
+    item["spec"] = {"podFailurePolicy": copy.deepcopy(FAILS_BY_DISRUPTION)}
     if gang.nodes == 1:
         item["spec"]["template"] = template
         return Meeting(gang=gang, env={"NODE_RANK": value("0"), "MASTER_ADDR": value("127.0.0.1")})
@@ -32,7 +46,7 @@ def _write(writer: Writer, item: dict[str, Any], gang: Gang) -> Meeting:
         writer.fill(template["spec"], {"dnsPolicy": "ClusterFirstWithHostNet"})
     return Meeting(
         gang=gang,
-        env={"NODE_RANK": field_of_pod(_RANK), "MASTER_ADDR": value(f"{gang.name}-0.{service}")},
+        env={"NODE_RANK": field_of_pod(RANK), "MASTER_ADDR": value(f"{gang.name}-0.{service}")},
         companions=[_service(service, gang)],
     )
 
@@ -56,4 +70,33 @@ def _longest_name(nodes: int) -> int:
     return MAX - len(f"-{nodes - 1}") if nodes > 1 else MAX
 
 
-JOB = Kind(longest_name=_longest_name, write=_write)
+JOB = Kind(
+    name="Job",
+    group="batch",
+    plural="jobs",
+    # The verdict as soon as it is clear: some pods may still be ending then.
+    read=by_conditions(
+        {
+            "Complete": Course.SUCCEEDED,
+            "SuccessCriteriaMet": Course.SUCCEEDED,
+            "Failed": Course.FAILED,
+            "FailureTarget": Course.FAILED,
+        }
+    ),
+    suspend=("spec", "suspend"),
+    rules=Rules(spec=EXPIRES, around=NO_RETRY, pod=NEVER),
+    form=Form(longest_name=_longest_name, write=_write),
+    features={
+        Feature.GANG_PLACEMENT: NOT,
+        Feature.GANG_RESTART: MUSTER,
+        Feature.MEMBER_RESTART: NATIVE,
+        Feature.SUSPEND: NATIVE,
+        Feature.DEADLINE: NATIVE,
+        Feature.CLEAN_UP: NATIVE,
+        Feature.RANKS: NATIVE,
+    },
+    traps=(
+        "Only an Indexed Job numbers its pods; of others Muster numbers them in the order they were made.",
+        "`activeDeadlineSeconds` begins anew when a suspended Job is released.",
+    ),
+)
