@@ -51,7 +51,7 @@ def key(number: int, attempt: int = 1) -> AttemptKey:
 def rendered(work: Work) -> Rendered:
     """With an image, unless the template has its own."""
     images = [pod.containers[0].get("image") for pod in find(work.config)]
-    has_own = any(image not in (None, "${image_uri}") for image in images)
+    has_own = not images or any(image not in (None, "${image_uri}") for image in images)
     return render(work if has_own else replace(work, image=BUSYBOX))
 
 

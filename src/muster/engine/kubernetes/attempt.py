@@ -31,6 +31,7 @@ _WENT_WRONG = {
 }
 LINGER = timedelta(seconds=30)  #: for what still runs when its controller has called the whole over
 LOG_PATIENCE = timedelta(seconds=30)  #: for more of a log whose pod has ended
+LINGERED = "It still ran when the whole was over."
 STOP_WORDS = "It was stopped on request."
 
 
@@ -259,6 +260,8 @@ class Attempt:
         course = self.status.course
         if course is Course.SUCCEEDED:  # its owner says who must succeed, and they did
             return replace(seen, state=ReplicaState.SUCCEEDED, reason="")
+        if course is Course.FAILED and self.because == LINGERED:
+            return replace(seen, state=ReplicaState.FAILED, reason=self._verdict())
         if self.stopping or course is not Course.FAILED:
             return replace(seen, reason=self._why_ended(seen.rank, raw))
         own = member.last_end(seen, pod)

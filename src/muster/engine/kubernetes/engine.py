@@ -16,7 +16,7 @@ from muster.domain.observation import AttemptKey, Fact, Noted, Observation, Repl
 from muster.domain.resources import UNBOUNDED, Resources
 from muster.engine.kubernetes.access import KindName
 from muster.engine.kubernetes.api import Api, Object
-from muster.engine.kubernetes.attempt import Attempt, Workload
+from muster.engine.kubernetes.attempt import LINGERED, Attempt, Workload
 from muster.engine.kubernetes.connect import Connection
 from muster.engine.kubernetes.happening import Happenings
 from muster.engine.kubernetes.logbook import Logbook
@@ -222,7 +222,7 @@ class KubernetesEngine:
                 self._logbook.keep_error(attempt, replica.rank)
             self._tell(attempt.key, ReplicaSeen(replica=replica))
         if attempt.lingers(now) and not (attempt.stopping or attempt.gone):
-            attempt.stopping, attempt.because = True, "It still ran when the whole was over."
+            attempt.stopping, attempt.because = True, LINGERED
             self._spawn(persist(lambda: self._end(attempt)))
         bad = next((one for one in attempt.told.values() if one.state in _BAD_ENDS), None)
         is_left = not attempt.over or bool(attempt.failed)  # what was given up on might still come up
