@@ -382,6 +382,35 @@ def test_a_cluster_without_volcano_says_what_is_missing(trainings: Trainings) ->
     assert not trainings.pods()
 
 
+@pytest.fixture
+def pod_groups(ready: Cluster) -> Iterator[str]:
+    """PodGroups as Volcano calls them, without Volcano; the path of those in a namespace."""
+    name = "podgroups.scheduling.volcano.sh"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "PodGroup", "plural": "podgroups"}
+    spec = {"group": "scheduling.volcano.sh", "scope": "Namespaced", "names": names, "versions": [version]}
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    ready.apply(head | {"metadata": {"name": name}, "spec": spec})
+    ready.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=60s")
+    yield "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
+    ready.kubectl("delete", "crd", name)
+
+
+def test_a_job_for_volcano_is_one_pod_group(trainings: Trainings, pod_groups: str) -> None:
+    trainings.start()
+    asked = {"queue": "default", "priorityClassName": "high"}
+    trainings.create(training(replicas("worker", SLEEP, 2), scheduler={"volcanoScheduler": asked}))
+    until(lambda: len(trainings.pods()) == 2, what="its pods")
+    path = pod_groups.format(trainings.namespace)
+    (group,) = trainings.cluster.api.get(path).raise_for_status().json()["items"]
+    assert group["spec"] == {"minMember": 2, **asked}
+    assert group["metadata"]["ownerReferences"][0]["name"] == NAME
+    pod = trainings.pod("worker-0")
+    assert pod["spec"]["schedulerName"] == "volcano"
+    assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == group["metadata"]["name"]
+
+
 def test_a_definition_that_is_not_ours_is_left_to_its_own_controller(trainings: Trainings) -> None:
     label = "app.kubernetes.io/part-of"
     trainings.cluster.kubectl("label", "crd", manifest.CRD, f"{label}-")
