@@ -38,8 +38,11 @@ def set_priority(tx: Tx, actor: Actor, run_id: str, priority: Priority, *, now: 
 def move(tx: Tx, actor: Actor, run_id: str, *, beside: str, behind: bool, now: datetime) -> Run:
     """To the place right before another run that waits in the queue (or right `behind` it), with that
     run's priority."""
+    known = runs.find(tx.conn, run_id)
+    if known is not None:
+        tx.alone(f"line of {known.head.queue_id}")  # before any row is held: others may have to move, too
+    runs.hold(tx.conn, [run_id, beside])
     run = _waiting(tx, actor, run_id, Action.MANAGE)
-    tx.alone(f"line of {run.head.queue_id}")
     other = _waiting(tx, actor, beside, Action.MANAGE)
     if other.head.queue_id != run.head.queue_id or other.id == run.id:
         raise BadInput(

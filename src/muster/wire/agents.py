@@ -121,6 +121,7 @@ class WordModel(Told):
 
     run_id: str
     run_name: str
+    attempt: int
     type: EventType
     at: datetime
     data: dict[str, Any]

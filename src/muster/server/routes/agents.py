@@ -121,6 +121,7 @@ async def get_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None = No
                 wire.WordModel(
                     run_id=event.run_id,
                     run_name=run_name,
+                    attempt=event.attempt,
                     type=event.type,
                     at=event.at,
                     data=dict(event.data),
