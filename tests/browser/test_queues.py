@@ -40,7 +40,7 @@ def test_a_queue_is_written_parsed_tried_out_made_changed_and_paused(
     page.goto("/queues")
     page.get_by_role("button", name="Create queue").click()
     form = drawer(page)
-    form.get_by_label("Name").fill("lab")
+    form.get_by_label("Name", exact=True).fill("lab")
     write(page, CONFIG)
     expect(form.get_by_role("status").filter(has_text="Not declared yet: gpus, dataset")).to_be_visible()
     form.get_by_role("button", name="Parse configuration").click()
@@ -95,7 +95,7 @@ def test_a_queue_is_written_parsed_tried_out_made_changed_and_paused(
 def test_bad_yaml_is_told_at_its_line_and_where_the_cursor_is(muster: Installation, page: Page) -> None:
     page.goto("/queues?create=new")
     form = drawer(page)
-    form.get_by_label("Name").fill("bad")
+    form.get_by_label("Name", exact=True).fill("bad")
     write(page, BROKEN)
     problems = form.get_by_role("list", name="Problems")
     expect(problems).to_contain_text("Line 3, column 3")
@@ -169,8 +169,8 @@ def test_what_waits_is_moved_by_keys_by_menu_by_dragging_and_by_priority(
     page.get_by_role("menuitem", name="To the front").click()
     expect(names).to_have_text([*"dacb"])
     until(lambda: line() == [*"dacb"], what="moved by the menu")
-    row = page.locator("ol.queue-runs li").filter(has_text="Medium").last
-    page.get_by_role("button", name="Move d").drag_to(row, target_position={"x": 200, "y": 34})
+    rows = page.locator("ol.queue-runs li")
+    rows.first.locator(".grip").drag_to(rows.last, target_position={"x": 200, "y": 34})
     expect(names).to_have_text([*"acbd"])
     until(lambda: line() == [*"acbd"], what="dragged")
     page.get_by_label("Priority of b").click()
@@ -207,7 +207,7 @@ def test_an_agent_shows_what_it_runs_and_is_paused(muster: Installation, page: P
     until(lambda: run.state == "running", what="running")
     [agent] = muster.client().list_agents().items
     page.goto("/agents")
-    page.get_by_role("link", name=agent.name).click()
+    page.get_by_role("table", name="Agents").get_by_role("link", name=agent.name).first.click()
     expect(page.get_by_role("list", name="GPUs")).to_contain_text("on-a-gpu")
     expect(page.get_by_role("table", name="Last words")).to_contain_text("Running")
     page.get_by_role("button", name="Pause").click()

@@ -365,7 +365,7 @@ export const en = {
     waits: "Waits for",
     gpus: "GPUs",
     move: (name: string) => `Move ${name}`,
-    moveHint: "Drag, or press Alt with the arrow keys. Enter opens a menu.",
+    moveHint: "Move it: by this menu, with Alt and the arrow keys, or drag the line.",
     toFront: "To the front",
     up: "Up",
     down: "Down",

@@ -1,7 +1,7 @@
 /** What a queue has: what runs, and what waits in the order in which it will start. */
 import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Inbox } from "lucide-react";
+import { GripVertical, Inbox } from "lucide-react";
 import { type DragEvent, useState } from "react";
 import { api, ask, type Line, type Queue, type Run } from "../api/client";
 import { m } from "../messages";
@@ -150,24 +150,22 @@ function Waiting({ queue, line }: { queue: Queue; line: Line }) {
               dragged === i ? "dragged" : "",
               over?.at === i ? (over.lower ? "drop-below" : "drop-above") : "",
             ].join(" ")}
+            draggable={manages}
+            onDragStart={(event) => {
+              event.dataTransfer.effectAllowed = "move";
+              event.dataTransfer.setData("text/plain", run.name);
+              setDragged(i);
+            }}
+            onDragEnd={() => {
+              setDragged(null);
+              setOver(null);
+            }}
             onDragOver={(event) => onDragOver(event, i)}
             onDrop={onDrop}
           >
-            {manages ? (
-              <MoveHandle
-                name={run.name}
-                first={i === 0}
-                last={i === ids.length - 1}
-                onMove={(where) => move(i, { front: 0, up: i - 1, down: i + 1, end: ids.length - 1 }[where])}
-                onDragStart={() => setDragged(i)}
-                onDragEnd={() => {
-                  setDragged(null);
-                  setOver(null);
-                }}
-              />
-            ) : null}
+            {manages ? <GripVertical size={14} className="grip" aria-hidden="true" /> : null}
             <span className="place num dim">{i + 1}</span>
-            <Link to="/runs/$runId" params={{ runId: run.id }} className="run-name cut">
+            <Link to="/runs/$runId" params={{ runId: run.id }} className="run-name cut" draggable={false}>
               {run.name}
             </Link>
             <span className="dim">{run.author}</span>
@@ -187,6 +185,14 @@ function Waiting({ queue, line }: { queue: Queue; line: Line }) {
             ) : (
               <span>{q.priorities[run.priority]}</span>
             )}
+            {manages ? (
+              <MoveHandle
+                name={run.name}
+                first={i === 0}
+                last={i === ids.length - 1}
+                onMove={(where) => move(i, { front: 0, up: i - 1, down: i + 1, end: ids.length - 1 }[where])}
+              />
+            ) : null}
           </li>
         ))}
       </ol>

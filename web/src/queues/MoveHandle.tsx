@@ -1,26 +1,22 @@
 import { Menu } from "@base-ui/react/menu";
-import { GripVertical } from "lucide-react";
+import { ArrowUpDown } from "lucide-react";
 import type { KeyboardEvent } from "react";
 import { m } from "../messages";
 
 const q = m.queue;
 type Where = "front" | "up" | "down" | "end";
 
-/** Takes a run along the line: dragged, by Alt and the arrows, or by its menu, which needs neither. */
+/** Takes a run along the line without dragging: by Alt and the arrows, or by its menu. */
 export function MoveHandle({
   name,
   first,
   last,
   onMove,
-  onDragStart,
-  onDragEnd,
 }: {
   name: string;
   first: boolean;
   last: boolean;
   onMove: (where: Where) => void;
-  onDragStart: () => void;
-  onDragEnd: () => void;
 }) {
   const onKey = (event: KeyboardEvent) => {
     const where = { ArrowUp: "up", ArrowDown: "down" }[event.key] as Where | undefined;
@@ -38,21 +34,12 @@ export function MoveHandle({
   return (
     <Menu.Root>
       <Menu.Trigger
-        className="button ghost icon-only grip"
+        className="button ghost icon-only"
         aria-label={q.move(name)}
         title={q.moveHint}
-        draggable
         onKeyDownCapture={onKey}
-        onDragStart={(event) => {
-          event.dataTransfer.effectAllowed = "move";
-          event.dataTransfer.setData("text/plain", name);
-          const row = event.currentTarget.closest("li");
-          if (row) event.dataTransfer.setDragImage(row, 12, 12);
-          onDragStart();
-        }}
-        onDragEnd={onDragEnd}
       >
-        <GripVertical size={14} aria-hidden="true" />
+        <ArrowUpDown size={14} aria-hidden="true" />
       </Menu.Trigger>
       <Menu.Portal>
         <Menu.Positioner align="start" sideOffset={4} className="positioner">

@@ -67,7 +67,7 @@ export function QueueDrawer({ queue, onClose }: { queue?: Queue; onClose: () => 
   return (
     <Dialog.Root open onOpenChange={(next) => !next && close()} disablePointerDismissal>
       <Dialog.Portal>
-        <Dialog.Backdrop className="backdrop" />
+        <Dialog.Backdrop className="backdrop of-drawer" />
         <Dialog.Popup className="drawer">
           <div className="drawer-head">
             <Dialog.Title>{queue ? f.editTitle(queue.name) : f.createTitle}</Dialog.Title>
