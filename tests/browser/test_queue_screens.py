@@ -82,9 +82,9 @@ def test_a_screen_fits_a_phone_and_a_wall(
     width, height = SIZES[size]
     page.set_viewport_size({"width": width, "height": height})
     open_page(page, name, lab)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
     SCREENS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENS / f"{name}-{size}.png")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def open_page(page: Page, name: str, agent: str) -> None:

@@ -61,7 +61,7 @@ def test_events_of_one_run_are_of_that_run(door: Door) -> None:
 
 def test_who_wants_to_know_is_told_when_queues_or_agents_change(door: Door) -> None:
     agent = {"name": "a1", "incarnation": "a1-incarnation", "engine": "process", "host": "h", "locality": "l"}
-    size = {"version": "1", "max_jobs": 1, "total": {}, "queues": ["local"]}
+    size = {"version": "1", "max_jobs": 1, "total": {"millicpus": 8000}, "queues": ["local"]}
 
     async def scene() -> None:
         async with (

@@ -190,7 +190,7 @@ function Runs({ detail: { runs } }: { detail: AgentDetail }) {
               {run.author}, {run.queue}
             </span>
             <span className="dim num queue-gpus">
-              {run.resources.gpus ? `${run.resources.gpus} ${a.gpu}` : ""}
+              {run.resources.gpus ? m.queue.gpus(run.resources.gpus) : ""}
             </span>
             <span className="dim">{run.claimed_at ? <Span from={run.claimed_at} to={null} /> : null}</span>
           </li>

@@ -61,7 +61,7 @@ function Running({ queue }: { queue: Queue }) {
   return (
     <section aria-labelledby="running-head">
       <h2 id="running-head">{q.running(queue.running)}</h2>
-      <ul className="queue-runs">
+      <ul className={data.items.length ? "queue-runs" : ""}>
         {data.items.map((run) => (
           <li key={run.id}>
             <StateBadge state={run.state} />
@@ -69,9 +69,7 @@ function Running({ queue }: { queue: Queue }) {
               {run.name}
             </Link>
             <span className="dim">{run.author}</span>
-            <span className="dim num queue-gpus">
-              {run.resources.gpus ? `${run.resources.gpus} ${q.gpus}` : ""}
-            </span>
+            <span className="dim num queue-gpus">{run.resources.gpus ? q.gpus(run.resources.gpus) : ""}</span>
             <span className="dim">
               <Span from={run.claimed_at ?? run.created_at} to={null} />
             </span>
@@ -169,9 +167,7 @@ function Waiting({ queue, line }: { queue: Queue; line: Line }) {
               {run.name}
             </Link>
             <span className="dim">{run.author}</span>
-            <span className="dim num queue-gpus">
-              {run.resources.gpus ? `${run.resources.gpus} ${q.gpus}` : ""}
-            </span>
+            <span className="dim num queue-gpus">{run.resources.gpus ? q.gpus(run.resources.gpus) : ""}</span>
             <span className="dim">
               <Span from={run.created_at} to={null} />
             </span>

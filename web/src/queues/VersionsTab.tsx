@@ -73,7 +73,7 @@ export function VersionsTab({ queue }: { queue: Queue }) {
                   >
                     {m.overview.version(one.version)}
                   </button>{" "}
-                  {one.version === queue.version ? <span className="faint">{q.current}</span> : null}
+                  {one.version === queue.version ? <span className="dim">{q.current}</span> : null}
                 </td>
                 <td className="dim">
                   <Ago at={one.created_at} />
@@ -95,7 +95,7 @@ export function VersionsTab({ queue }: { queue: Queue }) {
         </table>
       </div>
       {data.items.length > 1 ? (
-        <section className="diff-block" aria-label={q.diff(from, to)}>
+        <div className="diff-block">
           <div className="block-head">
             <span className="dim">{q.diffOf}</span>
             <Select
@@ -113,7 +113,7 @@ export function VersionsTab({ queue }: { queue: Queue }) {
             />
           </div>
           <Diff queue={queue} from={from || 1} to={to} />
-        </section>
+        </div>
       ) : null}
       <Confirm
         open={back !== null}
