@@ -306,7 +306,7 @@ export const en = {
     oldest: "Oldest wait",
     agents: "Agents",
     gpus: "GPUs used",
-    gpusOf: (used: number, total: number | null) => (total === null ? String(used) : `${used} of ${total}`),
+    gpusOf: (used: number, total: number | null) => (total ? `${used} of ${total}` : String(used)),
     status: "Status",
     open: "Open",
     paused: "Paused",
