@@ -93,10 +93,22 @@ const queues = createRoute({
   validateSearch: words,
   component: lazyRouteComponent(() => import("./queues/QueuesPage"), "QueuesPage"),
 });
+const queue = createRoute({
+  getParentRoute: () => root,
+  path: "/queues/$queueName",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./queues/QueuePage"), "QueuePage"),
+});
 const agents = createRoute({
   getParentRoute: () => root,
   path: "/agents",
-  component: lazyRouteComponent(() => import("./queues/AgentsPage"), "AgentsPage"),
+  component: lazyRouteComponent(() => import("./agents/AgentsPage"), "AgentsPage"),
+});
+const agent = createRoute({
+  getParentRoute: () => root,
+  path: "/agents/$agentName",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./agents/AgentPage"), "AgentPage"),
 });
 const compare = createRoute({
   getParentRoute: () => root,
@@ -106,7 +118,7 @@ const compare = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, launch, runs, run, queues, agents, compare]),
+  routeTree: root.addChildren([home, launch, runs, run, queues, queue, agents, agent, compare]),
   defaultPreload: "intent",
   scrollRestoration: false,
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),

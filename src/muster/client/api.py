@@ -33,7 +33,9 @@ from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
 from muster.wire.jobs import AliasRequest, JobEdit, JobModel, JobRequest, JobVersionModel
 from muster.wire.queues import (
     DiffModel,
+    HistoryModel,
     LimitModel,
+    LineModel,
     ParseModel,
     ParseRequest,
     QueueEdit,
@@ -41,6 +43,8 @@ from muster.wire.queues import (
     QueueRequest,
     QueueVersionModel,
     RollbackRequest,
+    TrialModel,
+    TrialRequest,
     VersionSummary,
 )
 from muster.wire.runs import (
@@ -50,6 +54,7 @@ from muster.wire.runs import (
     LaunchRequest,
     LogChunk,
     ManifestModel,
+    PlaceRequest,
     PreviewModel,
     ReplicaModel,
     RerunRequest,
@@ -174,6 +179,10 @@ class AsyncClient:
         """Ask a run to stop."""
         return await self._post(f"/runs/{_part(run_id)}/stop", None, RunModel)
 
+    async def place_run(self, run_id: str, request: PlaceRequest) -> RunModel:
+        """Give a run that waits another priority; or, as an admin, another place in the line."""
+        return await self._post(f"/runs/{_part(run_id)}/place", request, RunModel)
+
     async def delete_run(self, run_id: str) -> None:
         """Delete a run that has ended, with its events, logs and usage."""
         await self._transport.send("DELETE", f"/runs/{_part(run_id)}")
@@ -274,6 +283,21 @@ class AsyncClient:
     async def parse_queue(self, request: ParseRequest) -> ParseModel:
         """Look through a config: its variables, macros and objects, and what is wrong with it."""
         return await self._post("/queues/parse", request, ParseModel, timeout=120)
+
+    async def preview_queue(self, request: TrialRequest) -> TrialModel:
+        """What a launch into a queue of this config would start, before it is a queue's."""
+        return await self._post("/queues/preview", request, TrialModel, timeout=120)
+
+    async def get_queue_line(self, name: str, *, entity: str | None = None, limit: int = 100) -> LineModel:
+        """The runs that wait in a queue, in the order in which they would be started one by one."""
+        return await self._get(f"/queues/{_part(name)}/line", LineModel, entity=entity, limit=limit)
+
+    async def get_queue_history(
+        self, name: str, *, entity: str | None = None, hours: int = 24, points: int = 145
+    ) -> HistoryModel:
+        """How many runs waited and ran over the last hours."""
+        params = {"entity": entity, "hours": hours, "points": points}
+        return await self._get(f"/queues/{_part(name)}/history", HistoryModel, **params)
 
     async def list_queue_versions(
         self, name: str, *, entity: str | None = None, limit: int = 50, cursor: str | None = None
@@ -489,6 +513,24 @@ class AsyncClient:
         from muster.wire.agents import AgentModel
 
         return await self._get("/agents", Page[AgentModel], entity=entity)
+
+    async def get_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentDetail:
+        """One agent: what it has now, and what it said last."""
+        from muster.wire.agents import AgentDetail
+
+        return await self._get(f"/agents/{_part(name)}", AgentDetail, entity=entity)
+
+    async def pause_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentModel:
+        """Give an agent no more runs. What it has goes on."""
+        from muster.wire.agents import AgentModel
+
+        return await self._post(f"/agents/{_part(name)}/pause", None, AgentModel, params={"entity": entity})
+
+    async def resume_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentModel:
+        """Give an agent runs again."""
+        from muster.wire.agents import AgentModel
+
+        return await self._post(f"/agents/{_part(name)}/resume", None, AgentModel, params={"entity": entity})
 
     async def delete_agent(self, name: str, *, entity: str | None = None) -> None:
         """Remove an agent that is gone for good."""

@@ -28,13 +28,17 @@ from muster.wire.groups import GridRequest, GroupModel, GroupRuns, StoppedGroup
 from muster.wire.jobs import JobModel, JobRequest, JobVersionModel
 from muster.wire.queues import (
     DiffModel,
+    HistoryModel,
     LimitModel,
+    LineModel,
     ParseModel,
     ParseRequest,
     QueueEdit,
     QueueModel,
     QueueRequest,
     QueueVersionModel,
+    TrialModel,
+    TrialRequest,
     VersionSummary,
 )
 from muster.wire.runs import (
@@ -43,6 +47,7 @@ from muster.wire.runs import (
     LaunchRequest,
     LogChunk,
     ManifestModel,
+    PlaceRequest,
     PreviewModel,
     ReplicaModel,
     RerunRequest,
@@ -203,6 +208,10 @@ class Client:
         """Ask a run to stop."""
         return self.wait(self._async.stop_run(run_id))
 
+    def place_run(self, run_id: str, request: PlaceRequest) -> RunModel:
+        """Give a run that waits another priority; or, as an admin, another place in the line."""
+        return self.wait(self._async.place_run(run_id, request))
+
     def delete_run(self, run_id: str) -> None:
         """Delete a run that has ended, with its events, logs and usage."""
         self.wait(self._async.delete_run(run_id))
@@ -288,6 +297,20 @@ class Client:
     def parse_queue(self, request: ParseRequest) -> ParseModel:
         """Look through a config: its variables, macros and objects, and what is wrong with it."""
         return self.wait(self._async.parse_queue(request))
+
+    def preview_queue(self, request: TrialRequest) -> TrialModel:
+        """What a launch into a queue of this config would start, before it is a queue's."""
+        return self.wait(self._async.preview_queue(request))
+
+    def get_queue_line(self, name: str, *, entity: str | None = None, limit: int = 100) -> LineModel:
+        """The runs that wait in a queue, in the order in which they would be started one by one."""
+        return self.wait(self._async.get_queue_line(name, entity=entity, limit=limit))
+
+    def get_queue_history(
+        self, name: str, *, entity: str | None = None, hours: int = 24, points: int = 145
+    ) -> HistoryModel:
+        """How many runs waited and ran over the last hours."""
+        return self.wait(self._async.get_queue_history(name, entity=entity, hours=hours, points=points))
 
     def list_queue_versions(
         self, name: str, *, entity: str | None = None, limit: int = 50, cursor: str | None = None
@@ -456,6 +479,18 @@ class Client:
     def list_agents(self, *, entity: str | None = None) -> Page[agent_wire.AgentModel]:
         """The agents one may see, online or not."""
         return self.wait(self._async.list_agents(entity=entity))
+
+    def get_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentDetail:
+        """One agent: what it has now, and what it said last."""
+        return self.wait(self._async.get_agent(name, entity=entity))
+
+    def pause_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentModel:
+        """Give an agent no more runs. What it has goes on."""
+        return self.wait(self._async.pause_agent(name, entity=entity))
+
+    def resume_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentModel:
+        """Give an agent runs again."""
+        return self.wait(self._async.resume_agent(name, entity=entity))
 
     def delete_agent(self, name: str, *, entity: str | None = None) -> None:
         """Remove an agent that is gone for good."""

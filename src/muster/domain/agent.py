@@ -28,6 +28,7 @@ class Agent:
     registered_at: datetime
     seen_at: datetime
     left_at: datetime | None
+    paused_at: datetime | None = None  #: since then it is given no run; what it has goes on
 
     def online(self, now: datetime) -> bool:
         return self.left_at is None and now - self.seen_at < LEASE_TTL

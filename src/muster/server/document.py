@@ -46,8 +46,9 @@ _LOOK_UP = frozenset(
 )
 #: Beside what agents send: the thing may be taken, or in no state for this.
 _MAY_CONFLICT = frozenset(
-    "launch launch_batch launch_grid preview_launch delete_run create_queue delete_queue delete_agent "
-    "download_snapshot create_user create_entity set_member remove_member rename_job rerun_run".split()
+    "launch launch_batch launch_grid preview_launch delete_run place_run create_queue delete_queue "
+    "delete_agent download_snapshot create_user create_entity set_member remove_member rename_job "
+    "rerun_run".split()
 )
 _NEEDS_NO_STORE = frozenset({"healthz"})
 

@@ -179,7 +179,7 @@ def _take_turns(tx: Tx, turns: Mapping[str, _Turn], now: datetime) -> dict[str, 
     wishes = [
         Wish(agent=turn.agent, queues=turn.queues, capacity=_room(turn, unheard[agent_id], whole))
         for agent_id, turn in turns.items()
-        if not turn.ask.draining
+        if not turn.ask.draining and turn.agent.paused_at is None
     ]
     handed = hand_out(tx, wishes, now=now)
     claimed = _claim(tx, handed.given, turns, now)

@@ -113,8 +113,12 @@ def _reasons(
             f"no agent of this queue is online (the last one spoke {in_words(now - last)} ago)"
         )
         wait.advice = wait.advice or f"Start one: muster agent --queue {queue.name}"
+    elif all(agent.paused_at for agent in online):
+        wait.reasons.append(f"every agent that is online is paused ({', '.join(a.name for a in online)})")
+        wait.advice = wait.advice or "Let one take runs again: the page Agents of the web app."
     if wait.reasons:
         return wait
+    online = [agent for agent in online if agent.paused_at is None]
     if limit is not None:
         wait.reasons.append(limit)
         wait.advice = "Wait until one of these ends, or ask the queue's owner for more."

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Connection
+
 from muster.domain.access import Action, Actor
 from muster.domain.agent import Agent
 from muster.domain.errors import BadInput, Conflict, NotFound
@@ -14,7 +16,7 @@ from muster.domain.names import RandomBytes, new_id
 from muster.domain.queue import Queue
 from muster.domain.resources import Resources, format_bytes, format_cpus
 from muster.domain.run import EventType
-from muster.service.bus import agent_topic, locality_topic
+from muster.service.bus import PLACES, agent_topic, locality_topic
 from muster.service.journal import Entry, write
 from muster.store import agents, queues, records, runs
 from muster.store.database import Tx
@@ -62,15 +64,15 @@ def register(
         registered_at=now,
         seen_at=now,
         left_at=None,
+        paused_at=known.paused_at if known else None,
     )
     if known and known.incarnation != asked.incarnation:
         _orphan_runs(tx, known, now, why="started again")
         tx.tell(agent_topic(known.id))
     agents.save(tx.conn, agent, [queue.id for queue in served])
+    tx.tell(PLACES)
     if not known:
-        records.add_audit(
-            tx.conn, at=now, actor=actor.name, action="agent.register", entity=entity, target=agent.name
-        )
+        _audit(tx, actor, "agent.register", agent, now)
     return agent, [_follow_inventory(tx, queue, now) for queue in served]
 
 
@@ -83,21 +85,54 @@ def leave(tx: Tx, actor: Actor, agent_id: str, incarnation: str, *, now: datetim
         _orphan_runs(tx, agent, now, why="left")
         agents.leave(tx.conn, agent_id, at=now)
         tx.tell(agent_topic(agent_id))
+        tx.tell(PLACES)
 
 
 def forget(tx: Tx, actor: Actor, name: str, entity: str | None, *, now: datetime) -> None:
     """Remove an agent that is gone for good."""
-    owner = entity or actor.default_entity
-    actor.require(Action.MANAGE, owner)
-    tx.alone(f"agents of {owner}")
-    agent = agents.find_by_name(tx.conn, owner, name)
-    if agent is None:
-        raise NotFound("agent", name, known=[a.name for a in agents.of_entities(tx.conn, [owner])])
+    agent = _held(tx, actor, name, entity)
     if agent.online(now):
         raise Conflict(f"Agent {name!r} is online.", hint="Stop it first; then remove it.")
     _orphan_runs(tx, agent, now, why="removed")
     agents.remove(tx.conn, agent.id)
-    records.add_audit(tx.conn, at=now, actor=actor.name, action="agent.delete", entity=owner, target=name)
+    _audit(tx, actor, "agent.delete", agent, now)
+    tx.tell(PLACES)
+
+
+def set_paused(tx: Tx, actor: Actor, name: str, entity: str | None, *, paused: bool, now: datetime) -> Agent:
+    """Paused: it is given no run, also after it was started again. What it has goes on."""
+    agent = _held(tx, actor, name, entity)
+    if (agent.paused_at is not None) is paused:
+        return agent
+    changed = replace(agent, paused_at=now if paused else None)
+    agents.set_paused(tx.conn, agent.id, at=changed.paused_at)
+    _audit(tx, actor, "agent.pause" if paused else "agent.resume", agent, now)
+    tx.tell(agent_topic(agent.id))  # it may have been waiting for this
+    tx.tell(PLACES)
+    return changed
+
+
+def find(conn: Connection, actor: Actor, name: str, entity: str | None) -> Agent:
+    owner = entity or actor.default_entity
+    actor.require(Action.READ, owner)
+    agent = agents.find_by_name(conn, owner, name)
+    if agent is None:
+        raise NotFound("agent", name, known=[a.name for a in agents.of_entities(conn, [owner])])
+    return agent
+
+
+def _held(tx: Tx, actor: Actor, name: str, entity: str | None) -> Agent:
+    """The agent, to be changed by who may."""
+    owner = entity or actor.default_entity
+    actor.require(Action.MANAGE, owner)
+    tx.alone(f"agents of {owner}")
+    return find(tx.conn, actor, name, entity)
+
+
+def _audit(tx: Tx, actor: Actor, action: str, agent: Agent, now: datetime) -> None:
+    records.add_audit(
+        tx.conn, at=now, actor=actor.name, action=action, entity=agent.entity, target=agent.name
+    )
 
 
 def _served_queue(tx: Tx, entity: str, name: str, engine: str) -> Queue:

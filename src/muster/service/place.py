@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from sqlalchemy import Connection
 
@@ -45,6 +46,15 @@ def place_of(conn: Connection, queue: Queue, run: Run, *, now: datetime, named: 
             break
         before.append(candidate.run_id)
     return Place(ahead=max(count, len(before)), first=tuple(before[:named]), exact=False)
+
+
+def first_in_line(conn: Connection, queue: Queue, *, now: datetime, limit: int) -> list[str]:
+    """The runs that wait, in the order in which they would be started one by one."""
+    share = queue.policy.order is QueueOrder.SHARE
+    waiting = shares.first_waiting(conn, queue.id, now=now, share=share, limit=_USERS)
+    if not share or len(waiting) < 2:
+        return runs.first_waiting(conn, queue.id, limit=limit)
+    return [candidate.run_id for candidate in islice(_in_order(conn, queue, waiting, now), limit)]
 
 
 def _in_order(

@@ -21,7 +21,7 @@ from muster.domain.variables import Variable
 from muster.engine.kubernetes import config as kubernetes
 from muster.engine.kubernetes.restricted import check_config as check_restricted
 from muster.engine.process.config import ProcessConfig
-from muster.service.bus import queue_topic
+from muster.service.bus import PLACES, queue_topic
 from muster.store import accounts, queues, records
 from muster.store.database import Tx
 
@@ -241,3 +241,4 @@ def _audit(tx: Tx, actor: Actor, action: str, queue: Queue, now: datetime, **mor
         target=queue.name,
         data={"version": queue.version, **more},
     )
+    tx.tell(PLACES)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from muster.domain.run import LOST_AFTER, EventType, RunHead
-from muster.service.bus import locality_topic
+from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, RunHead
+from muster.service.bus import PLACES, locality_topic
 from muster.service.journal import Entry, write
 from muster.service.observe import end_attempt_unseen
 from muster.store import agents, records, runs, shares
@@ -20,12 +20,16 @@ KEEP_ANSWERS = timedelta(hours=24)
 BEAT = timedelta(seconds=5)  #: how often the servers note that one of them is there
 _LAST_BEAT = "last_beat"
 _AT_ONCE = 500
+_RECENT = timedelta(seconds=3)  #: more than lies between two sweeps: who falls silent is told at least once
 
 
 def sweep(tx: Tx, *, now: datetime) -> None:
     """Orphan the runs of silent agents; give up those that stayed orphans too long."""
     write(tx, _orphaned(tx, now) + _given_up(tx, now))
     records.drop_answers(tx.conn, before=now - KEEP_ANSWERS)
+    silent = now - LEASE_TTL
+    if agents.fell_silent(tx.conn, after=silent - _RECENT, before=silent):
+        tx.tell(PLACES)
 
 
 def _orphaned(tx: Tx, now: datetime) -> list[Entry]:

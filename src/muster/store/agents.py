@@ -188,6 +188,19 @@ def leave(conn: Connection, agent_id: str, *, at: datetime) -> None:
     conn.execute(update(agents).where(agents.c.id == agent_id).values(left_at=at))
 
 
+def set_paused(conn: Connection, agent_id: str, *, at: datetime | None) -> None:
+    """It stays so when the agent is started again: registering does not touch it."""
+    conn.execute(update(agents).where(agents.c.id == agent_id).values(paused_at=at))
+
+
+def fell_silent(conn: Connection, *, after: datetime, before: datetime) -> bool:
+    """Was an agent last heard of in this span, without a good-bye?"""
+    silent = exists().where(
+        agents.c.seen_at > after, agents.c.seen_at <= before, agents.c.left_at.is_(null())
+    )
+    return bool(conn.execute(select(silent)).scalar())
+
+
 def remove(conn: Connection, agent_id: str) -> None:
     conn.execute(delete(agents).where(agents.c.id == agent_id))
 
@@ -210,4 +223,5 @@ def _agent(row: AnyRow) -> Agent:
         registered_at=row.registered_at,
         seen_at=row.seen_at,
         left_at=row.left_at,
+        paused_at=row.paused_at,
     )

@@ -51,6 +51,22 @@ def since(conn: Connection, after: int, *, limit: int) -> list[tuple[str, Event]
     return [(row.entity, _event(row)) for row in rows]
 
 
+_LOOK_BACK = 5000  #: events; who said nothing of late has no last words
+
+
+def last_words(conn: Connection, actor: str, entity: str, *, limit: int) -> list[tuple[str, Event]]:
+    """What somebody said last about runs of an entity, newest first, each with the run's name."""
+    late = select(events).order_by(events.c.id.desc()).limit(_LOOK_BACK).subquery()
+    rows = conn.execute(
+        select(late, runs.c.name)
+        .join_from(late, runs, late.c.run_id == runs.c.id)
+        .where(late.c.actor == actor, runs.c.entity == entity)
+        .order_by(late.c.id.desc())
+        .limit(limit)
+    )
+    return [(row.name, _event(row)) for row in rows]
+
+
 def newest(conn: Connection) -> int:
     return conn.execute(select(func.max(events.c.id))).scalar() or 0
 

@@ -35,6 +35,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from muster.domain.names import ID_LENGTH, may_start_id
+from muster.domain.occupancy import Stay
 from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
 from muster.domain.schedule import Candidate
@@ -404,6 +405,79 @@ def ahead_of(conn: Connection, run: Run, *, limit: int) -> tuple[int, list[str]]
     count = conn.execute(select(func.count()).select_from(runs).where(before)).scalar_one()
     first = conn.execute(select(runs.c.id).where(before).order_by(runs.c.rank, runs.c.seq).limit(limit))
     return count, list(first.scalars())
+
+
+def first_waiting(conn: Connection, queue_id: str, *, limit: int) -> list[str]:
+    """Ids of the first that wait in a queue, by rank."""
+    query = select(runs.c.id).where(runs.c.queue_id == queue_id, _is_waiting)
+    return list(conn.execute(query.order_by(runs.c.rank, runs.c.seq).limit(limit)).scalars())
+
+
+def beside(conn: Connection, run: Run, *, below: bool, but: str) -> int | None:
+    """The rank of the run that waits right before (or, `below`, right behind) this one, `but` for one."""
+    here = tuple_(run.rank, select(runs.c.seq).where(runs.c.id == run.id).scalar_subquery())
+    place = tuple_(runs.c.rank, runs.c.seq)
+    query = select(runs.c.rank).where(runs.c.queue_id == run.head.queue_id, _is_waiting, runs.c.id != but)
+    if below:
+        query = query.where(place > here).order_by(runs.c.rank, runs.c.seq)
+    else:
+        query = query.where(place < here).order_by(runs.c.rank.desc(), runs.c.seq.desc())
+    return conn.execute(query.limit(1)).scalar()
+
+
+def move_up(conn: Connection, run: Run, *, including: bool, by: int) -> set[str]:
+    """Lower the ranks of all that wait before a run, and of itself if `including`; whose these are.
+    Their order stays."""
+    here = tuple_(run.rank, select(runs.c.seq).where(runs.c.id == run.id).scalar_subquery())
+    place = tuple_(runs.c.rank, runs.c.seq)
+    before = and_(
+        runs.c.queue_id == run.head.queue_id, _is_waiting, place <= here if including else place < here
+    )
+    held = select(runs.c.id, runs.c.author, runs.c.rank).where(before).order_by(runs.c.id)
+    found = conn.execute(held.with_for_update(key_share=True)).all()
+    change_many(conn, runs, [({"id": row.id}, {"rank": row.rank - by}) for row in found])
+    return {row.author for row in found}
+
+
+def oldest_waiting(conn: Connection, queue_ids: Sequence[str]) -> dict[str, datetime]:
+    """Queue → when the run that waits longest in it was launched."""
+    first = (
+        select(func.min(runs.c.seq))
+        .where(_is_waiting, runs.c.queue_id.in_(queue_ids))
+        .group_by(runs.c.queue_id)
+    )
+    rows = conn.execute(select(runs.c.queue_id, runs.c.created_at).where(runs.c.seq.in_(first)))
+    return {row.queue_id: row.created_at for row in rows}
+
+
+def gpus_in_use(conn: Connection, queue_ids: Sequence[str]) -> dict[str, int]:
+    """Queue → GPUs that its runs have now."""
+    rows = conn.execute(
+        select(runs.c.queue_id, func.sum(runs.c.gpus))
+        .where(_is_leased, runs.c.queue_id.in_(queue_ids))
+        .group_by(runs.c.queue_id)
+    )
+    return {queue_id: int(gpus or 0) for queue_id, gpus in rows}
+
+
+_stay = select(runs.c.created_at, runs.c.claimed_at, runs.c.ended_at, runs.c.gpus).where(
+    runs.c.queue_id == bindparam("queue_id")
+)
+_ended_stays = _stay.where(
+    runs.c.ended_at.is_not(null()), runs.c.ended_at >= bindparam("since", type_=Instant)
+).order_by(runs.c.ended_at.desc())
+_live_stays = _stay.where(_is_leased)
+_waiting_stays = _stay.where(_is_waiting).order_by(runs.c.seq.desc())
+
+
+def stays(conn: Connection, queue_id: str, *, since: datetime, limit: int) -> list[Stay]:
+    """Of runs that ended since then, that run, and that wait: the newest so many of each."""
+    given = {"queue_id": queue_id, "since": since}
+    return [
+        Stay(created_at=row.created_at, claimed_at=row.claimed_at, ended_at=row.ended_at, gpus=row.gpus)
+        for query in (_ended_stays, _live_stays, _waiting_stays)
+        for row in conn.execute(query.limit(limit), given)
+    ]
 
 
 def live_in_queue(conn: Connection, queue_id: str) -> list[Run]:

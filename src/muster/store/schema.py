@@ -403,6 +403,7 @@ agents = Table(
     Column("registered_at", Instant, nullable=False),
     Column("seen_at", Instant, nullable=False),
     Column("left_at", Instant),
+    Column("paused_at", Instant),  # since then it is given no run
     Index("uq_agents_entity_name", "entity", "name", unique=True),
 )
 

@@ -23,6 +23,7 @@ from muster.domain.observation import (
     ReplicaState,
 )
 from muster.domain.policy import Security
+from muster.domain.run import EventType, RunState
 from muster.wire.base import Asked, Told
 from muster.wire.runs import ResourcesModel, RunModel
 
@@ -74,6 +75,8 @@ class AgentModel(Told):
     running: int
     registered_at: datetime
     seen_at: datetime
+    left_at: datetime | None = Field(default=None, description="When it said good-bye.")
+    paused_at: datetime | None = Field(default=None, description="Since then it is given no run.")
 
     @classmethod
     def of(cls, agent: Agent, *, queues: list[str], running: int, now: datetime) -> AgentModel:
@@ -93,7 +96,43 @@ class AgentModel(Told):
             running=running,
             registered_at=agent.registered_at,
             seen_at=agent.seen_at,
+            left_at=agent.left_at,
+            paused_at=agent.paused_at,
         )
+
+
+class AgentRunModel(Told):
+    """A run that an agent has."""
+
+    id: str
+    name: str
+    state: RunState
+    queue: str
+    author: str
+    claimed_at: datetime | None
+    started_at: datetime | None
+    resources: ResourcesModel
+    nodes: list[str] = Field(description="Where its members are, as far as that is known.")
+    devices: list[str] = Field(description="The GPUs that its members have.")
+
+
+class WordModel(Told):
+    """Something an agent said about a run."""
+
+    run_id: str
+    run_name: str
+    attempt: int
+    type: EventType
+    at: datetime
+    data: dict[str, Any]
+
+
+class AgentDetail(Told):
+    """An agent, what it has now, and what it said last."""
+
+    agent: AgentModel
+    runs: list[AgentRunModel]
+    words: list[WordModel] = Field(description="Newest first.")
 
 
 class HeldModel(Asked):

@@ -11,6 +11,7 @@ from muster.domain import policy
 from muster.domain.policy import Allowed, Limit, Limits, Policy, QueueOrder, Security
 from muster.domain.queue import Queue, QueueVersion
 from muster.wire.base import Asked, Told
+from muster.wire.runs import ResourcesModel, RunModel
 
 MOST = 1_000_000_000  #: no limit is meant to be larger
 ConfigText = Field(
@@ -106,9 +107,26 @@ class QueueModel(RulesModel):
     waiting: int = Field(description="Runs that wait in it.")
     running: int = Field(description="Runs an agent has.")
     agents_online: int
+    oldest_waiting_at: datetime | None = Field(
+        default=None, description="When the run that waits longest was launched."
+    )
+    gpus_used: int = Field(default=0, description="GPUs that its runs have.")
+    gpus_total: int | None = Field(
+        default=None, description="GPUs of its agents that are online; null: a cluster has them."
+    )
 
     @classmethod
-    def of(cls, queue: Queue, *, waiting: int, running: int, agents_online: int) -> QueueModel:
+    def of(
+        cls,
+        queue: Queue,
+        *,
+        waiting: int,
+        running: int,
+        agents_online: int,
+        oldest_waiting_at: datetime | None = None,
+        gpus_used: int = 0,
+        gpus_total: int | None = None,
+    ) -> QueueModel:
         return cls(
             name=queue.name,
             entity=queue.entity,
@@ -123,6 +141,9 @@ class QueueModel(RulesModel):
             waiting=waiting,
             running=running,
             agents_online=agents_online,
+            oldest_waiting_at=oldest_waiting_at,
+            gpus_used=gpus_used,
+            gpus_total=gpus_total,
             **_rules(queue.policy),
         )
 
@@ -229,6 +250,47 @@ class ParseModel(Told):
     macros: list[FoundMacroModel]
     objects: list[FoundObjectModel]
     errors: list[FaultModel]
+    rules: dict[str, Any] = Field(default_factory=dict, description="Rules that the file states.")
+
+
+class TrialRequest(Rules):
+    """A config to try out, before it is a queue's."""
+
+    text: str = Field(description="YAML or JSON: a config, or a queue's whole file.")
+    resource: str = "process"
+    name: str = Field(default="queue", max_length=64)
+    variables: dict[str, Any] = Field(default_factory=dict, description="Declared beside the file.")
+    values: dict[str, Any] = Field(
+        default_factory=dict, description="Of variables; absent: the default, or one that is allowed."
+    )
+
+
+class TrialModel(Told):
+    """What a launch into it would start: with a sample command or image, and a sample id."""
+
+    engine: str
+    manifest: dict[str, Any]
+    sources: dict[str, str] = Field(description="JSON pointer in the manifest → where the value came from.")
+    resources: ResourcesModel
+    values: dict[str, Any]
+
+
+class HistoryModel(Told):
+    """How full a queue has been, worked out from the times of its runs."""
+
+    at: list[datetime]
+    waiting: list[int] = Field(description="Runs that waited at that time.")
+    running: list[int] = Field(description="Runs that an agent had.")
+    gpus: list[int] = Field(description="GPUs that these had.")
+    whole: bool = Field(description="False: there were too many runs to count them all.")
+
+
+class LineModel(Told):
+    """What waits in a queue, in the order in which it would be started, one after the other."""
+
+    items: list[RunModel]
+    more: int = Field(description="Runs that wait behind these.")
+    users: int = Field(description="How many users wait. Between them, fair share decides first.")
 
 
 def _rules(policy: Policy) -> dict[str, Any]:

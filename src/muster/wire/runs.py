@@ -285,6 +285,14 @@ class RunModel(Told):
         )
 
 
+class PlaceRequest(Asked):
+    """Where a run that waits is to stand. Exactly one of these."""
+
+    priority: Priority | None = None
+    before: str | None = Field(default=None, description="Right before this run, with its priority.")
+    behind: str | None = Field(default=None, description="Right behind this run, with its priority.")
+
+
 class ReplicaModel(Told):
     """One member of an attempt."""
 

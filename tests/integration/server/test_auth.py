@@ -94,7 +94,8 @@ def test_a_method_that_is_not_there_is_a_problem_document_that_names_those_that_
     there: dict[str, set[str]] = {"/api/openapi.json": READS}
     for operation in operations(door):
         there.setdefault(operation.filled(), set()).add(operation.method)
-    there["/api/v1/queues/parse"] |= {"GET", "PATCH", "DELETE"}  # a queue may be called so
+    for name in ("parse", "preview"):  # a queue may be called so
+        there[f"/api/v1/queues/{name}"] |= {"GET", "PATCH", "DELETE"}
     for path, methods in there.items():
         for method in (method for method in METHODS if method not in methods):
             answer = door.call(method, path, key=None)
@@ -117,7 +118,7 @@ def test_every_route_is_an_operation_with_a_name_of_its_own(door: Door) -> None:
 
 
 #: What a viewer may do: change things of his own, and what changes nothing.
-OWN = {"create_key", "create_entity", "parse_queue", "sign_in", "sign_out"}
+OWN = {"create_key", "create_entity", "parse_queue", "preview_queue", "sign_in", "sign_out"}
 AGENT = {
     "name": "evil",
     "incarnation": "incarnation",
@@ -144,6 +145,7 @@ BODIES: dict[str, Any] = {
     "remove_job_alias": None,
     "stop_group": None,
     "stop_run": None,
+    "place_run": {"priority": "high"},
     "delete_run": None,
     "create_queue": {"name": "mine", "config": {}, "entity": "ann"},
     "edit_queue": {"config": {}},
@@ -154,6 +156,8 @@ BODIES: dict[str, Any] = {
     "roll_back_queue": {"version": 1},
     "register_agent": AGENT,
     "delete_agent": None,
+    "pause_agent": None,
+    "resume_agent": None,
     "poll_work": {"incarnation": "a1-incarnation", "slots": 1, "free": {}, "wait": 0},
     "send_reports": {"incarnation": "a1-incarnation", "reports": []},
     "send_logs": {"incarnation": "a1-incarnation", "pieces": []},
@@ -170,7 +174,7 @@ BODIES: dict[str, Any] = {
 
 
 NAMES = {
-    "delete_agent": "a1",
+    **dict.fromkeys(("delete_agent", "pause_agent", "resume_agent"), "a1"),
     "set_member": "ann",
     "remove_member": "ann",
     "set_entity_limits": "ann",

@@ -42,6 +42,7 @@ from muster.server.routes import (
     health,
     jobs,
     launches,
+    lines,
     loglines,
     queues,
     runs,
@@ -64,7 +65,7 @@ CHECKS = [
 ]
 MODULES: Sequence[ModuleType] = (
     *(accounts, agents, code, groups, health, jobs),
-    *(launches, loglines, queues, runs, session, streams, versions),
+    *(launches, lines, loglines, queues, runs, session, streams, versions),
 )
 OPERATIONS = [
     route.name
@@ -88,6 +89,8 @@ NAMED = {
     "queue": "queue",
     "queue_versions": "queue",
     "queue_version": "queue",
+    "queue_line": "queue",
+    "queue_history": "queue",
     "back_queue": "queue",
     "entity_limits": "entity",
     "job": "job",
@@ -207,6 +210,8 @@ def honest(house: Neighbours, name: str) -> Any:
         "edit_queue": {"config": {}, "order": "fifo", "limits": {"runs": 2}},
         "roll_back_queue": {"version": 1},
         "parse_queue": {"text": "env: {A: '{{a}}'}"},
+        "preview_queue": {"text": "env: {A: '{{a}}'}", "variables": {"a": {"type": "string"}}},
+        "place_run": {"priority": "high"},
         "set_entity_limits": {"gpus": 4},
         "register_agent": {**hello, "max_jobs": 1, "total": {}, "queues": [queue]},
         "poll_work": {"held": [held], "slots": 1, "free": {}, "wait": 0},

@@ -59,6 +59,32 @@ def test_events_of_one_run_are_of_that_run(door: Door) -> None:
     door.run(scene())
 
 
+def test_who_wants_to_know_is_told_when_queues_or_agents_change(door: Door) -> None:
+    agent = {"name": "a1", "incarnation": "a1-incarnation", "engine": "process", "host": "h", "locality": "l"}
+    size = {"version": "1", "max_jobs": 1, "total": {"millicpus": 8000}, "queues": ["local"]}
+
+    async def scene() -> None:
+        async with (
+            door.stream("/events", query="places=true") as stream,
+            door.stream("/events") as other,
+        ):
+            for method, path, body in (
+                ("POST", "/queues/local/pause", None),
+                ("POST", "/queues", {"name": "lab", "config": {}}),
+                ("DELETE", "/queues/lab", None),
+                ("POST", "/agents", {**agent, **size}),
+                ("POST", "/agents/a1/pause", None),
+            ):
+                (await door.ask(method, path, body)).raise_for_status()
+                event = await stream.next()
+                assert (event.event, event.id, event.data) == ("places", None, {})
+            run = await launch(door)
+            assert (await stream.next()).data["run_id"] == run
+            assert (await other.next()).data["run_id"] == run, "who did not ask hears of runs alone"
+
+    door.run(scene())
+
+
 def test_events_of_others_are_not_seen(door: Door) -> None:
     eve = door.user("eve", ann="viewer")
     mallory = door.user("mallory")

@@ -6,6 +6,8 @@ import { throttled } from "./throttle";
 
 const RUN_EVERY = 250; // ms between two looks at one run
 const COUNTS_EVERY = 2000; // and at the numbers of queues and agents
+const PLACES_EVERY = 300; // and at these themselves
+const SETTLED = 6000; // an agent tells what it has free when it asks for work next
 
 export function followEvents(client: QueryClient): void {
   const looks = new Map<string, () => void>();
@@ -13,6 +15,16 @@ export function followEvents(client: QueryClient): void {
     void client.invalidateQueries({ queryKey: ["queues"] });
     void client.invalidateQueries({ queryKey: ["agents"] });
   }, COUNTS_EVERY);
+
+  let settling: ReturnType<typeof setTimeout> | undefined;
+  const settle = () => {
+    clearTimeout(settling);
+    settling = setTimeout(() => void client.invalidateQueries({ queryKey: ["agents"] }), SETTLED);
+  };
+  const places = throttled(() => {
+    void client.invalidateQueries({ queryKey: ["queues"] });
+    void client.invalidateQueries({ queryKey: ["agents"] });
+  }, PLACES_EVERY);
 
   const look = (id: string) => {
     if (client.getQueryState(["run", id]) === undefined) return;
@@ -30,8 +42,13 @@ export function followEvents(client: QueryClient): void {
       if (event.type === "state") show(client, event);
     }
     for (const id of new Set(events.map((event) => event.run_id))) look(id);
-    if (events.some((event) => event.type === "state")) counts();
+    // A note may say that a run was moved to another place in its queue.
+    if (events.some((event) => event.type === "state" || event.type === "note")) {
+      counts();
+      settle();
+    }
   });
+  live.places(places);
   // What is on its way already is not asked for twice.
   live.resync(() => void client.invalidateQueries({}, { cancelRefetch: false }));
 }

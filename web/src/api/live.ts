@@ -20,6 +20,7 @@ export class LiveFeed {
   link: Link = "connecting";
   private readonly listeners = new Set<OnEvents>();
   private readonly onResync = new Set<() => void>();
+  private readonly onPlaces = new Set<() => void>();
   private readonly onLink = new Set<() => void>();
   private readonly url: string;
   private cursor: string | null = null;
@@ -27,7 +28,7 @@ export class LiveFeed {
   private abort: AbortController | null = null;
   private hiding: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(url = "/api/v1/events") {
+  constructor(url = "/api/v1/events?places=true") {
     this.url = url;
   }
 
@@ -54,6 +55,12 @@ export class LiveFeed {
   resync(listener: () => void): () => void {
     this.onResync.add(listener);
     return () => this.onResync.delete(listener);
+  }
+
+  /** Queues or agents came, went, or stand otherwise. */
+  places(listener: () => void): () => void {
+    this.onPlaces.add(listener);
+    return () => this.onPlaces.delete(listener);
   }
 
   readonly watchLink = (listener: () => void): (() => void) => {
@@ -110,6 +117,7 @@ export class LiveFeed {
     for (const { event, id, data } of events) {
       if (id !== null) this.cursor = id;
       if (event === "resync" || event === "error") this.tellResync();
+      else if (event === "places") for (const listener of this.onPlaces) listener();
       else told.push(JSON.parse(data) as RunEvent);
     }
     this.heardAt = Date.now();

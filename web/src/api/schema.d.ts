@@ -35,7 +35,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Get Agent
+         * @description One agent: what it has now, and what it said last.
+         */
+        get: operations["get_agent"];
         put?: never;
         post?: never;
         /**
@@ -43,6 +47,46 @@ export interface paths {
          * @description Remove an agent that is gone for good.
          */
         delete: operations["delete_agent"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause Agent
+         * @description Give an agent no more runs, also when it is started again. What it has goes on.
+         */
+        post: operations["pause_agent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume Agent
+         * @description Give an agent runs again.
+         */
+        post: operations["resume_agent"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -463,7 +507,7 @@ export interface paths {
         /**
          * Follow Events
          * @description Events of the runs one may see (or of one), as they happen. `resync` says: something was missed,
-         *     read the lists again.
+         *     read the lists again. `places` says that of the lists of queues and agents alone.
          */
         get: operations["follow_events"];
         put?: never;
@@ -576,6 +620,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/queues/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Queue
+         * @description What a launch into a queue of this config would start. Nothing is kept.
+         */
+        post: operations["preview_queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues/{name}/versions": {
         parameters: {
             query?: never;
@@ -650,6 +714,66 @@ export interface paths {
          * @description Make a new version of a queue that says what an old one said.
          */
         post: operations["roll_back_queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{name}/line": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Queue Line
+         * @description The runs that wait in a queue, in the order in which they would be started one by one.
+         */
+        get: operations["get_queue_line"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{name}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Queue History
+         * @description How many runs waited and ran over the last hours, and how many GPUs they had.
+         */
+        get: operations["get_queue_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/place": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Place Run
+         * @description Give a run that waits another priority; or, as an admin, another place in the line.
+         */
+        post: operations["place_run"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1265,6 +1389,20 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AgentDetail
+         * @description An agent, what it has now, and what it said last.
+         */
+        AgentDetail: {
+            agent: components["schemas"]["AgentModel"];
+            /** Runs */
+            runs: components["schemas"]["AgentRunModel"][];
+            /**
+             * Words
+             * @description Newest first.
+             */
+            words: components["schemas"]["WordModel"][];
+        };
         /** AgentModel */
         AgentModel: {
             /** Id */
@@ -1303,6 +1441,16 @@ export interface components {
              * Format: date-time
              */
             seen_at: string;
+            /**
+             * Left At
+             * @description When it said good-bye.
+             */
+            left_at?: string | null;
+            /**
+             * Paused At
+             * @description Since then it is given no run.
+             */
+            paused_at?: string | null;
         };
         /**
          * AgentRequest
@@ -1335,6 +1483,36 @@ export interface components {
             queues: string[];
             /** Entity */
             entity?: string | null;
+        };
+        /**
+         * AgentRunModel
+         * @description A run that an agent has.
+         */
+        AgentRunModel: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            state: components["schemas"]["RunState"];
+            /** Queue */
+            queue: string;
+            /** Author */
+            author: string;
+            /** Claimed At */
+            claimed_at: string | null;
+            /** Started At */
+            started_at: string | null;
+            resources: components["schemas"]["ResourcesModel"];
+            /**
+             * Nodes
+             * @description Where its members are, as far as that is known.
+             */
+            nodes: string[];
+            /**
+             * Devices
+             * @description The GPUs that its members have.
+             */
+            devices: string[];
         };
         /** AliasRequest */
         AliasRequest: {
@@ -1774,6 +1952,34 @@ export interface components {
              */
             stopping: boolean;
         };
+        /**
+         * HistoryModel
+         * @description How full a queue has been, worked out from the times of its runs.
+         */
+        HistoryModel: {
+            /** At */
+            at: string[];
+            /**
+             * Waiting
+             * @description Runs that waited at that time.
+             */
+            waiting: number[];
+            /**
+             * Running
+             * @description Runs that an agent had.
+             */
+            running: number[];
+            /**
+             * Gpus
+             * @description GPUs that these had.
+             */
+            gpus: number[];
+            /**
+             * Whole
+             * @description False: there were too many runs to count them all.
+             */
+            whole: boolean;
+        };
         /** JobEdit */
         JobEdit: {
             /**
@@ -2086,6 +2292,24 @@ export interface components {
             /** Gpus */
             gpus?: number | null;
             user?: components["schemas"]["LimitModel"];
+        };
+        /**
+         * LineModel
+         * @description What waits in a queue, in the order in which it would be started, one after the other.
+         */
+        LineModel: {
+            /** Items */
+            items: components["schemas"]["RunModel"][];
+            /**
+             * More
+             * @description Runs that wait behind these.
+             */
+            more: number;
+            /**
+             * Users
+             * @description How many users wait. Between them, fair share decides first.
+             */
+            users: number;
         };
         /** LogAnswer */
         LogAnswer: {
@@ -2430,6 +2654,13 @@ export interface components {
             objects: components["schemas"]["FoundObjectModel"][];
             /** Errors */
             errors: components["schemas"]["FaultModel"][];
+            /**
+             * Rules
+             * @description Rules that the file states.
+             */
+            rules?: {
+                [key: string]: unknown;
+            };
         };
         /**
          * ParseRequest
@@ -2473,6 +2704,23 @@ export interface components {
              * @default
              */
             detail: string;
+        };
+        /**
+         * PlaceRequest
+         * @description Where a run that waits is to stand. Exactly one of these.
+         */
+        PlaceRequest: {
+            priority?: components["schemas"]["Priority"] | null;
+            /**
+             * Before
+             * @description Right before this run, with its priority.
+             */
+            before?: string | null;
+            /**
+             * Behind
+             * @description Right behind this run, with its priority.
+             */
+            behind?: string | null;
         };
         /** PollAnswer */
         PollAnswer: {
@@ -2652,6 +2900,22 @@ export interface components {
             running: number;
             /** Agents Online */
             agents_online: number;
+            /**
+             * Oldest Waiting At
+             * @description When the run that waits longest was launched.
+             */
+            oldest_waiting_at?: string | null;
+            /**
+             * Gpus Used
+             * @description GPUs that its runs have.
+             * @default 0
+             */
+            gpus_used: number;
+            /**
+             * Gpus Total
+             * @description GPUs of its agents that are online; null: a cluster has them.
+             */
+            gpus_total?: number | null;
         };
         /**
          * QueueOrder
@@ -3184,6 +3448,89 @@ export interface components {
             /** Shm */
             shm?: string | null;
         };
+        /**
+         * TrialModel
+         * @description What a launch into it would start: with a sample command or image, and a sample id.
+         */
+        TrialModel: {
+            /** Engine */
+            engine: string;
+            /** Manifest */
+            manifest: {
+                [key: string]: unknown;
+            };
+            /**
+             * Sources
+             * @description JSON pointer in the manifest → where the value came from.
+             */
+            sources: {
+                [key: string]: string;
+            };
+            resources: components["schemas"]["ResourcesModel"];
+            /** Values */
+            values: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * TrialRequest
+         * @description A config to try out, before it is a queue's.
+         */
+        TrialRequest: {
+            /** @description share: whoever used least of late goes first. */
+            order?: components["schemas"]["QueueOrder"] | null;
+            /**
+             * Priorities
+             * @description false: a launch may not name a priority.
+             */
+            priorities?: boolean | null;
+            limits?: components["schemas"]["LimitsModel"] | null;
+            /**
+             * Overridable
+             * @description Paths of the config that a launch may change; null: counts of replicas.
+             */
+            overridable?: string[] | null;
+            /**
+             * Allow
+             * @description What a launch may set in training mode.
+             */
+            allow?: components["schemas"]["Allowed"][] | null;
+            security?: components["schemas"]["Security"] | null;
+            /**
+             * Default Image
+             * @description Where neither run nor job names one.
+             */
+            default_image?: string | null;
+            /**
+             * Text
+             * @description YAML or JSON: a config, or a queue's whole file.
+             */
+            text: string;
+            /**
+             * Resource
+             * @default process
+             */
+            resource: string;
+            /**
+             * Name
+             * @default queue
+             */
+            name: string;
+            /**
+             * Variables
+             * @description Declared beside the file.
+             */
+            variables?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Values
+             * @description Of variables; absent: the default, or one that is allowed.
+             */
+            values?: {
+                [key: string]: unknown;
+            };
+        };
         /** UsageBatch */
         UsageBatch: {
             /** Incarnation */
@@ -3274,6 +3621,28 @@ export interface components {
              * @description The keys in which it differs from the version before.
              */
             changed: string[];
+        };
+        /**
+         * WordModel
+         * @description Something an agent said about a run.
+         */
+        WordModel: {
+            /** Run Id */
+            run_id: string;
+            /** Run Name */
+            run_name: string;
+            /** Attempt */
+            attempt: number;
+            type: components["schemas"]["EventType"];
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Data */
+            data: {
+                [key: string]: unknown;
+            };
         };
         /** KeyModel */
         muster__wire__accounts__KeyModel: {
@@ -3466,6 +3835,35 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_agent: {
+        parameters: {
+            query?: {
+                entity?: string | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentDetail"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     delete_agent: {
         parameters: {
             query?: {
@@ -3490,6 +3888,64 @@ export interface operations {
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    pause_agent: {
+        parameters: {
+            query?: {
+                entity?: string | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentModel"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    resume_agent: {
+        parameters: {
+            query?: {
+                entity?: string | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentModel"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["BadInput"];
             503: components["responses"]["Unavailable"];
         };
@@ -4165,6 +4621,8 @@ export interface operations {
         parameters: {
             query?: {
                 run?: string | null;
+                /** @description Tell also when queues or agents have changed. */
+                places?: boolean;
             };
             header?: {
                 "Last-Event-ID"?: string | null;
@@ -4362,6 +4820,35 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    preview_queue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrialRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialModel"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     list_queue_versions: {
         parameters: {
             query?: {
@@ -4483,6 +4970,100 @@ export interface operations {
             401: components["responses"]["NotSignedIn"];
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_queue_line: {
+        parameters: {
+            query?: {
+                entity?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LineModel"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_queue_history: {
+        parameters: {
+            query?: {
+                entity?: string | null;
+                hours?: number;
+                points?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HistoryModel"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    place_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaceRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunModel"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["BadInput"];
             503: components["responses"]["Unavailable"];

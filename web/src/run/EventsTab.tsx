@@ -53,7 +53,8 @@ export function EventsTab({ run }: { run: Run }) {
 
 const word = (value: unknown): string => (value === undefined || value === null ? "" : String(value));
 
-function What({ event }: { event: RunEvent }) {
+/** An event in words. */
+export function What({ event }: { event: Pick<RunEvent, "type" | "data" | "attempt"> }) {
   const { type, data } = event;
   const note = word(data.reason) || word(data.message);
   switch (type) {

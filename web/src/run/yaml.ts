@@ -58,7 +58,7 @@ function write(lines: YamlLine[], data: unknown, head: Head): void {
 }
 
 const PLAIN = /^[A-Za-z_./$][A-Za-z0-9_./@${}+=-]*(?: [A-Za-z0-9_./@${}+=-]+)*$/;
-const RESERVED = /^(?:y|n|yes|no|on|off|true|false|null|~)$/i;
+const RESERVED = /^(?:y|n|yes|no|on|off|true|false|null|~|\.inf|\.nan|\.\d.*)$/i;
 
 /** A text is quoted wherever YAML could take it for something else. */
 function scalar(value: unknown): string {

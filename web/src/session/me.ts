@@ -7,5 +7,8 @@ export const useMe = () =>
 
 const LAUNCH = new Set(["admin", "member"]);
 
+export const mayManage = (me: Me | undefined, entity: string): boolean =>
+  me !== undefined && (me.server_admin || me.roles[entity] === "admin");
+
 export const mayLaunch = (me: Me | undefined, entity: string): boolean =>
   me !== undefined && (me.server_admin || LAUNCH.has(me.roles[entity] ?? ""));

@@ -163,7 +163,12 @@ function useEntries(text: string, onShortcuts: () => void): Entry[] {
         part: m.palette.queues,
         label: queue.name,
         note: queue.entity,
-        go: () => navigate({ to: "/runs", search: { queue: queue.name } }),
+        go: () =>
+          navigate({
+            to: "/queues/$queueName",
+            params: { queueName: queue.name },
+            search: { entity: queue.entity },
+          }),
       })),
   ];
 }

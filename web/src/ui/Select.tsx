@@ -4,6 +4,7 @@ import { Check, ChevronDown } from "lucide-react";
 export interface Option {
   readonly value: string;
   readonly label: string;
+  readonly disabled?: boolean;
 }
 
 export function Select({
@@ -28,7 +29,12 @@ export function Select({
           <Base.Popup className="menu">
             <Base.List>
               {options.map((option) => (
-                <Base.Item key={option.value} value={option.value} className="menu-item">
+                <Base.Item
+                  key={option.value}
+                  value={option.value}
+                  disabled={option.disabled ?? false}
+                  className="menu-item"
+                >
                   <Base.ItemText>{option.label}</Base.ItemText>
                   <Base.ItemIndicator className="menu-check">
                     <Check size={13} />

@@ -28,7 +28,8 @@ export function useKeys(bindings: Bindings): void {
       if (event.defaultPrevented || event.isComposing || event.altKey) return;
       const mod = event.metaKey || event.ctrlKey;
       const key = mod ? `mod+${event.key.toLowerCase()}` : event.key;
-      if (!mod && (typing(event.target) || ownKey(event) || inOverlay())) return;
+      // What is typed into a shadow tree seems to come from the element around it.
+      if (!mod && (typing(event.composedPath()[0] ?? null) || ownKey(event) || inOverlay())) return;
       const chord = Date.now() - at < CHORD_MS ? latest.current[`${first} ${key}`] : undefined;
       first = key;
       at = Date.now();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request, Response
@@ -24,18 +25,20 @@ from muster.service.bus import agent_topic, locality_topic, log_topic, queue_top
 from muster.service.claim import Ask, Assignment, Claim, Held
 from muster.service.fleet import Registration
 from muster.service.observe import Report
-from muster.store import agents, attempts, queues, runs
+from muster.store import agents, attempts, events, queues, runs
 from muster.store.attempts import Attempt
 from muster.store.database import Tx
 from muster.store.logs import LogKey
 from muster.store.usage import FIELDS, UsagePoint
 from muster.wire import agents as wire
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER, Page
-from muster.wire.runs import RunModel
+from muster.wire.runs import ResourcesModel, RunModel
 
 router = APIRouter(tags=["agents"])
 
 _AGENTS_KNOWN = 10_000
+_RUNS_SHOWN = 200
+_WORDS = 20
 _MAX_INDEX = 4 * 1024 * 1024
 
 
@@ -88,18 +91,94 @@ async def list_agents(ctx: Ctx, caller: Caller, entity: str | None = None) -> Pa
     """The agents one may see, online or not."""
     now = ctx.now()
 
-    def model(conn: Connection, agent: Agent) -> wire.AgentModel:
-        names = [queue.name for queue in queues.of_agent(conn, agent.id)]
-        running = len(runs.live_of_agent(conn, agent.id))
-        return wire.AgentModel.of(agent, queues=names, running=running, now=now)
-
     def work(conn: Connection) -> Page[wire.AgentModel]:
         if entity is not None:
             caller.require(Action.READ, entity)
         wanted = caller.visible if entity is None else (entity,)
-        return Page(items=[model(conn, agent) for agent in agents.of_entities(conn, wanted)])
+        return Page(items=[_model(conn, agent, now) for agent in agents.of_entities(conn, wanted)])
 
     return await ctx.db.read(work)
+
+
+def _model(conn: Connection, agent: Agent, now: datetime) -> wire.AgentModel:
+    names = [queue.name for queue in queues.of_agent(conn, agent.id)]
+    running = len(runs.live_of_agent(conn, agent.id))
+    return wire.AgentModel.of(agent, queues=names, running=running, now=now)
+
+
+@router.get("/agents/{name}")
+async def get_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> wire.AgentDetail:
+    """One agent: what it has now, and what it said last."""
+    now = ctx.now()
+
+    def work(conn: Connection) -> wire.AgentDetail:
+        agent = fleet.find(conn, caller, name, entity)
+        words = events.last_words(conn, agent.name, agent.entity, limit=_WORDS)
+        return wire.AgentDetail(
+            agent=_model(conn, agent, now),
+            runs=_runs_of(conn, agent),
+            words=[
+                wire.WordModel(
+                    run_id=event.run_id,
+                    run_name=run_name,
+                    attempt=event.attempt,
+                    type=event.type,
+                    at=event.at,
+                    data=dict(event.data),
+                )
+                for run_name, event in words
+            ],
+        )
+
+    return await ctx.db.read(work)
+
+
+def _runs_of(conn: Connection, agent: Agent) -> list[wire.AgentRunModel]:
+    heads = runs.live_of_agent(conn, agent.id)[:_RUNS_SHOWN]
+    keys = {head.id: AttemptKey(run_id=head.id, attempt=head.attempt) for head in heads}
+    members = attempts.replicas_of_many(conn, keys.values())
+    found = runs.find_many(conn, keys)
+    return [
+        wire.AgentRunModel(
+            id=run.id,
+            name=run.name,
+            state=run.state,
+            queue=run.queue,
+            author=run.author,
+            claimed_at=run.claimed_at,
+            started_at=run.head.started_at,
+            resources=ResourcesModel.of(run.spec.resources),
+            nodes=sorted({member.node for member in members.get(keys[run.id], {}).values() if member.node}),
+            devices=sorted(
+                {device for member in members.get(keys[run.id], {}).values() for device in member.devices}
+            ),
+        )
+        for run in sorted(found.values(), key=lambda run: run.claimed_at or run.created_at)
+    ]
+
+
+@router.post("/agents/{name}/pause")
+async def pause_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> wire.AgentModel:
+    """Give an agent no more runs, also when it is started again. What it has goes on."""
+    return await _set_paused(ctx, caller, name, entity, paused=True)
+
+
+@router.post("/agents/{name}/resume")
+async def resume_agent(ctx: Ctx, caller: Caller, name: str, entity: str | None = None) -> wire.AgentModel:
+    """Give an agent runs again."""
+    return await _set_paused(ctx, caller, name, entity, paused=False)
+
+
+async def _set_paused(
+    ctx: Ctx, caller: Actor, name: str, entity: str | None, *, paused: bool
+) -> wire.AgentModel:
+    now = ctx.now()
+
+    def work(tx: Tx) -> wire.AgentModel:
+        agent = fleet.set_paused(tx, caller, name, entity, paused=paused, now=now)
+        return _model(tx.conn, agent, now)
+
+    return await ctx.db.write(work)
 
 
 @router.delete("/agents/{name}", status_code=204, response_class=Response)

@@ -11,9 +11,11 @@ from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from muster.domain.access import Action
+from muster.domain.agent import Agent
 from muster.domain.definition import read_config
 from muster.domain.policy import Policy
 from muster.domain.queue import Queue
+from muster.domain.resources import UNBOUNDED
 from muster.server.auth import Caller, Ctx
 from muster.server.strictbody import StrictRoute
 from muster.service import queue as service
@@ -25,16 +27,34 @@ router = APIRouter(tags=["queues"], route_class=StrictRoute)
 
 
 def models(conn: Connection, found: Sequence[Queue], now: datetime) -> list[QueueModel]:
-    counts = runs.count_by_state(conn, [queue.id for queue in found])
-    return [
-        QueueModel.of(
+    ids = [queue.id for queue in found]
+    counts = runs.count_by_state(conn, ids)
+    oldest = runs.oldest_waiting(conn, ids)
+    used = runs.gpus_in_use(conn, ids)
+
+    def model(queue: Queue) -> QueueModel:
+        online = [agent for agent in agents.of_queue(conn, queue.id) if agent.online(now)]
+        return QueueModel.of(
             queue,
             waiting=counts.get((queue.id, "waiting"), 0),
             running=counts.get((queue.id, "running"), 0),
-            agents_online=sum(agent.online(now) for agent in agents.of_queue(conn, queue.id)),
+            agents_online=len(online),
+            oldest_waiting_at=oldest.get(queue.id),
+            gpus_used=used.get(queue.id, 0),
+            gpus_total=_gpus(online),
         )
-        for queue in found
-    ]
+
+    return [model(queue) for queue in found]
+
+
+def _gpus(online: Sequence[Agent]) -> int | None:
+    """What their machines have; agents of one machine share it. None: the cluster's own scheduler knows."""
+    machines: dict[str, int] = {}
+    for agent in online:
+        if agent.total == UNBOUNDED:
+            return None
+        machines[agent.locality] = max(machines.get(agent.locality, 0), agent.total.gpus)
+    return sum(machines.values())
 
 
 @router.get("/queues")

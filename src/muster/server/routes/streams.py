@@ -17,7 +17,7 @@ from muster.server.logfeed import LogFeed
 from muster.server.logshare import RunView
 from muster.server.problems import problem_response
 from muster.server.routes.runs import cursor_number, visible_run
-from muster.service.bus import EVENTS, KEYS, log_topic, run_topic
+from muster.service.bus import EVENTS, KEYS, PLACES, log_topic, run_topic
 from muster.store import events
 from muster.store.logs import MAX_OFFSET, LogKey
 from muster.wire.runs import EventModel
@@ -39,10 +39,15 @@ BEAT, BEAT_EACH = 0.04, 0.001
 
 @router.get("/events", status_code=200, response_class=EventStream, responses=STREAM)
 async def follow_events(
-    ctx: Ctx, visitor: Visitor, request: Request, run: str | None = None, last: LastEventId = None
+    ctx: Ctx,
+    visitor: Visitor,
+    request: Request,
+    run: str | None = None,
+    places: Annotated[bool, Query(description="Tell also when queues or agents have changed.")] = False,
+    last: LastEventId = None,
 ) -> EventStream:
     """Events of the runs one may see (or of one), as they happen. `resync` says: something was missed,
-    read the lists again."""
+    read the lists again. `places` says that of the lists of queues and agents alone."""
     if run is not None:
         await ctx.db.read(lambda conn: visible_run(conn, visitor, run))
     after = cursor_number(last)
@@ -54,7 +59,8 @@ async def follow_events(
             yield encoded("resync", b"{}", id=str(newest))
             at = newest
         topic = EVENTS if run is None else run_topic(run)
-        with ctx.bus.listen(topic, KEYS, CLOSING) as wake:
+        others = (PLACES,) if places else ()
+        with ctx.bus.listen(topic, KEYS, CLOSING, *others) as wake, ctx.bus.listen(*others) as moved:
             while not ctx.closing:
                 wake.clear()
                 try:
@@ -70,6 +76,9 @@ async def follow_events(
                     if reader.may_see(entity, event.run_id):
                         data = EventModel.of(event).model_dump_json().encode()
                         yield encoded(event.type.value, data, id=str(event.id))
+                if moved.is_set():
+                    moved.clear()
+                    yield encoded("places", b"{}")
                 if not found and not await woken(wake, PING_SECONDS):
                     yield PING
 

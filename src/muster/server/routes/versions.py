@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query
 from sqlalchemy import Connection
 
 from muster.domain.document import dump
+from muster.domain.policy import Policy
 from muster.domain.queue import Queue, QueueVersion, changed_keys
 from muster.server.auth import Caller, Ctx
 from muster.server.routes.queues import models
@@ -17,6 +18,7 @@ from muster.server.routes.runs import Limit, cursor_number
 from muster.server.strictbody import StrictRoute
 from muster.service import queue as service
 from muster.service.parse import parse
+from muster.service.trial import trial
 from muster.store import queues
 from muster.wire.base import Page
 from muster.wire.queues import (
@@ -30,8 +32,11 @@ from muster.wire.queues import (
     QueueModel,
     QueueVersionModel,
     RollbackRequest,
+    TrialModel,
+    TrialRequest,
     VersionSummary,
 )
+from muster.wire.runs import ResourcesModel
 
 router = APIRouter(tags=["queues"], route_class=StrictRoute)
 
@@ -53,6 +58,31 @@ async def parse_queue(ctx: Ctx, caller: Caller, asked: ParseRequest) -> ParseMod
         macros=[FoundMacroModel.model_validate(m, from_attributes=True) for m in found.macros],
         objects=[FoundObjectModel.model_validate(o, from_attributes=True) for o in found.objects],
         errors=[FaultModel.model_validate(f, from_attributes=True) for f in found.faults],
+        rules=dict(found.policy),
+    )
+
+
+@router.post("/queues/preview")
+async def preview_queue(ctx: Ctx, caller: Caller, asked: TrialRequest) -> TrialModel:
+    """What a launch into a queue of this config would start. Nothing is kept."""
+    policy = Policy.parse(asked.said())
+    found = await asyncio.to_thread(
+        trial,
+        caller,
+        asked.text,
+        name=asked.name,
+        resource=asked.resource,
+        variables=asked.variables,
+        policy=policy,
+        values=asked.values,
+        now=ctx.now(),
+    )
+    return TrialModel(
+        engine=found.rendered.engine,
+        manifest=dict(found.rendered.manifest),
+        sources=dict(found.sources),
+        resources=ResourcesModel.of(found.rendered.resources),
+        values=dict(found.values),
     )
 
 

@@ -1,0 +1,75 @@
+import { useId } from "react";
+import { m } from "../messages";
+import { Select } from "../ui/Select";
+import type { Rules } from "./draft";
+
+const f = m.queueForm;
+const LIMITS = ["runs", "gpus", "userRuns", "userGpus"] as const;
+const ORDERS = Object.entries(m.queue.orders).map(([value, label]) => ({ value, label }));
+const SECURITIES = Object.entries(f.securities).map(([value, label]) => ({ value, label }));
+
+/** What an owner rules besides the config. */
+export function RulesFields({ rules, onChange }: { rules: Rules; onChange: (rules: Rules) => void }) {
+  const ids = useId();
+  const set = (part: Partial<Rules>) => onChange({ ...rules, ...part });
+  return (
+    <details className="rules">
+      <summary>{f.rules}</summary>
+      <div className="fields">
+        {LIMITS.map((name) => (
+          <label key={name} htmlFor={`${ids}-${name}`}>
+            {f[name]}
+            <input
+              id={`${ids}-${name}`}
+              className="input"
+              type="number"
+              min={0}
+              step={1}
+              placeholder={f.noLimit}
+              value={rules[name]}
+              onChange={(event) => set({ [name]: event.target.value })}
+            />
+          </label>
+        ))}
+        <div className="field">
+          <span>{f.order}</span>
+          <Select
+            label={f.order}
+            value={rules.order}
+            options={ORDERS}
+            onChange={(order) => set({ order: order as Rules["order"] })}
+          />
+        </div>
+        <div className="field">
+          <span>{f.security}</span>
+          <Select
+            label={f.security}
+            value={rules.security}
+            options={SECURITIES}
+            onChange={(security) => set({ security: security as Rules["security"] })}
+          />
+        </div>
+        <label htmlFor={`${ids}-image`}>
+          {f.image}
+          <input
+            id={`${ids}-image`}
+            className="input"
+            value={rules.image}
+            placeholder={f.imageHint}
+            spellCheck={false}
+            onChange={(event) => set({ image: event.target.value })}
+          />
+        </label>
+        <label htmlFor={`${ids}-priorities`} className="check">
+          <input
+            id={`${ids}-priorities`}
+            type="checkbox"
+            checked={rules.priorities}
+            onChange={(event) => set({ priorities: event.target.checked })}
+          />
+          {f.priorities}
+        </label>
+      </div>
+    </details>
+  );
+}
