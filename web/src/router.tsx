@@ -93,10 +93,33 @@ const queues = createRoute({
   validateSearch: words,
   component: lazyRouteComponent(() => import("./queues/QueuesPage"), "QueuesPage"),
 });
+const jobs = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./jobs/JobsPage"), "JobsPage"),
+});
+const projectJobs = createRoute({
+  getParentRoute: () => root,
+  path: "/$entity/$project/jobs",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./jobs/JobsPage"), "JobsPage"),
+});
+const job = createRoute({
+  getParentRoute: () => root,
+  path: "/$entity/$project/jobs/$job",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./jobs/JobPage"), "JobPage"),
+});
 const agents = createRoute({
   getParentRoute: () => root,
   path: "/agents",
   component: lazyRouteComponent(() => import("./queues/AgentsPage"), "AgentsPage"),
+});
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("./settings/SettingsPage"), "SettingsPage"),
 });
 const compare = createRoute({
   getParentRoute: () => root,
@@ -106,7 +129,19 @@ const compare = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, launch, runs, run, queues, agents, compare]),
+  routeTree: root.addChildren([
+    home,
+    launch,
+    runs,
+    run,
+    jobs,
+    projectJobs,
+    job,
+    queues,
+    agents,
+    settings,
+    compare,
+  ]),
   defaultPreload: "intent",
   scrollRestoration: false,
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
