@@ -63,7 +63,7 @@ export function LaunchForm({
   const text = JSON.stringify(order);
   const missing = lacking(draft);
   const asked = !Object.keys(missing).length;
-  const sound = asked && !Object.keys(own).length && !job.pending;
+  const sound = asked && !Object.keys(own).length && !job.pending && !job.error;
   const preview = usePreview(order, sound);
   const problem =
     refused?.text === text
@@ -90,7 +90,7 @@ export function LaunchForm({
 
   const submit = async (event?: FormEvent) => {
     event?.preventDefault();
-    if (busy) return;
+    if (busy || job.pending) return;
     setTried(true);
     if (!asked || Object.keys(own).length) return setLook((n) => n + 1);
     setBusy(true);
@@ -157,7 +157,7 @@ export function LaunchForm({
             <span className="dim num">{needs(preview.data)}</span>
           ) : null}
         </div>
-        <button type="submit" form="launch-form" className="button primary" disabled={busy}>
+        <button type="submit" form="launch-form" className="button primary" disabled={busy || job.pending}>
           {busy ? l.busy : l.button}
           <kbd aria-hidden="true">⌘↵</kbd>
         </button>
@@ -183,14 +183,24 @@ function useRecipe(draft: Draft, setDraft: (change: (before: Draft) => Draft) =>
     name: draft.source === "job" ? draft.job.slice(slash + 1) : "",
     version: draft.version,
   });
-  const version = draft.source === "job" ? found.data : undefined;
-  const base = useMemo(() => (version ? baseOfJob(version) : NOTHING), [version]);
-  const label = version ? `${version.entity}/${version.project}/${version.job}:${version.version}` : "";
-  const filledWith = useRef("");
-  useEffect(() => {
-    if (label && label !== filledWith.current) setDraft((before) => withRecipe(before, base));
-    filledWith.current = label;
-  }, [label, base, setDraft]);
   const wanted = draft.source === "job" && draft.job !== "";
-  return { base, pending: wanted && !found.data, error: wanted ? found.error : null };
+  const version = wanted ? found.data : undefined;
+  const fresh = useMemo(() => (version ? baseOfJob(version) : null), [version]);
+  const last = useRef(NOTHING); // shown while another version is on its way
+  if (fresh) last.current = fresh;
+  else if (!wanted) last.current = NOTHING;
+  const label = version ? `${version.entity}/${version.project}/${version.job}:${version.version}` : "";
+  const filledWith = useRef(""); // another word for the same version changes nothing
+  useEffect(() => {
+    if (!wanted) filledWith.current = "";
+    else if (fresh && label !== filledWith.current) {
+      filledWith.current = label;
+      setDraft((before) => withRecipe(before, fresh));
+    }
+  }, [wanted, label, fresh, setDraft]);
+  return {
+    base: last.current,
+    pending: wanted && !found.data && !found.error,
+    error: wanted ? found.error : null,
+  };
 }
