@@ -99,6 +99,24 @@ const queue = createRoute({
   validateSearch: words,
   component: lazyRouteComponent(() => import("./queues/QueuePage"), "QueuePage"),
 });
+const jobs = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./jobs/JobsPage"), "JobsPage"),
+});
+const projectJobs = createRoute({
+  getParentRoute: () => root,
+  path: "/$entity/$project/jobs",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./jobs/JobsPage"), "JobsPage"),
+});
+const job = createRoute({
+  getParentRoute: () => root,
+  path: "/$entity/$project/jobs/$job",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./jobs/JobPage"), "JobPage"),
+});
 const agents = createRoute({
   getParentRoute: () => root,
   path: "/agents",
@@ -110,6 +128,11 @@ const agent = createRoute({
   validateSearch: words,
   component: lazyRouteComponent(() => import("./agents/AgentPage"), "AgentPage"),
 });
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("./settings/SettingsPage"), "SettingsPage"),
+});
 const compare = createRoute({
   getParentRoute: () => root,
   path: "/compare",
@@ -118,7 +141,21 @@ const compare = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, launch, runs, run, queues, queue, agents, agent, compare]),
+  routeTree: root.addChildren([
+    home,
+    launch,
+    runs,
+    run,
+    jobs,
+    projectJobs,
+    job,
+    queues,
+    queue,
+    agents,
+    agent,
+    settings,
+    compare,
+  ]),
   defaultPreload: "intent",
   scrollRestoration: false,
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def preview_grid(order: Order, grid: Grid, *, json: bool) -> None:
     """Print what would be started for the first of the runs."""
     first = next(grid.points(order.config))
-    await preview(order.with_config(first), json=json)
+    await preview(order.with_config(first).preview, json=json)
     if not json:
         say(f"This is the first of {count(grid.size, 'run')}.")
 

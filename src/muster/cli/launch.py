@@ -249,7 +249,7 @@ def launch(
             raise typer.Exit(launch_grid_and_follow(order, order.grid, json=json))
         asyncio.run((preview_grid if dry_run else launch_grid)(order, order.grid, json=json))
     elif dry_run:
-        asyncio.run(submit.preview(order, json=json))
+        asyncio.run(submit.preview(order.preview, json=json))
     elif not follow:
         asyncio.run(submit.launch(order, json=json))
     else:

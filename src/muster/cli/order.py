@@ -22,8 +22,9 @@ from muster.domain.source import GitSource
 from muster.domain.training import Launcher, Training
 
 if TYPE_CHECKING:
+    from muster.client.api import AsyncClient
     from muster.client.settings import ClientSettings
-    from muster.wire.runs import LaunchRequest
+    from muster.wire.runs import LaunchRequest, PreviewModel
 
 _EXAMPLE = "muster launch . -- train.py --epochs 3"
 
@@ -186,6 +187,10 @@ class Order:
             entrypoint=list(self.entrypoint) if self.entrypoint is not None else None,
             arguments=list(self.arguments) if self.arguments is not None else None,
         )
+
+    async def preview(self, client: AsyncClient) -> PreviewModel:
+        """What launching it would start."""
+        return await client.preview_launch(self.request(client.settings))
 
 
 def _check_supported(source: Source) -> None:

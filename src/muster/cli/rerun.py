@@ -86,6 +86,9 @@ def rerun(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show its output; exit with its verdict.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be started, and start nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Launch a run again, as it was or with some of it replaced.
@@ -123,6 +126,10 @@ def rerun(
     )
     with connect() as client:
         old = pick_run(client, run)
+
+    if dry_run:
+        asyncio.run(submit.preview(lambda client: client.preview_rerun(old.id, request), json=json))
+        return
 
     async def begin(client: AsyncClient) -> RunModel:
         return await client.rerun_run(old.id, request)

@@ -23,15 +23,16 @@ from muster.client.api import AsyncClient
 from muster.client.upload import Progress, R
 from muster.domain.errors import BadCommand
 from muster.domain.run import RunState
-from muster.wire.runs import LaunchRequest, RunModel
+from muster.wire.runs import LaunchRequest, PreviewModel, RunModel
 
 Begin = Callable[[AsyncClient], Awaitable[RunModel]]  #: what makes the run
+Look = Callable[[AsyncClient], Awaitable[PreviewModel]]  #: what tells how it would be
 
 
-async def preview(order: Order, *, json: bool) -> None:
+async def preview(look: Look, *, json: bool) -> None:
     """Print exactly what would be started."""
     async with AsyncClient() as client:
-        found = await client.preview_launch(order.request(client.settings))
+        found = await look(client)
     if json:
         show_json(found)
         return

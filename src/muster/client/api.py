@@ -122,6 +122,11 @@ class AsyncClient:
         path = f"/runs/{_part(run_id)}/rerun"
         return await self._once(path, request or RerunRequest(), RunModel, idempotency_key)
 
+    async def preview_rerun(self, run_id: str, request: RerunRequest | None = None) -> PreviewModel:
+        """What launching a run again would start, without starting it."""
+        path = f"/runs/{_part(run_id)}/rerun/preview"
+        return await self._post(path, request or RerunRequest(), PreviewModel)
+
     # groups
 
     async def get_group(self, group_id: str, *, newer_than: int | None = None, wait: float = 0) -> GroupModel:

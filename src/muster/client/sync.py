@@ -170,6 +170,10 @@ class Client:
         """Launch a run again, as it was or with some of it replaced."""
         return self.wait(self._async.rerun_run(run_id, request, idempotency_key=idempotency_key))
 
+    def preview_rerun(self, run_id: str, request: RerunRequest | None = None) -> PreviewModel:
+        """What launching a run again would start, without starting it."""
+        return self.wait(self._async.preview_rerun(run_id, request))
+
     def list_runs(
         self,
         *,

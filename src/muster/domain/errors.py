@@ -43,7 +43,8 @@
         └── Overtaken                 an engine saw a newer claim of the run
 
 Each has a stable ``code``, an HTTP ``status``, a ``detail`` that says what was given and what is
-allowed, and a ``hint`` that says what to do. Doors translate them; nothing else catches broadly.
+allowed, and a ``hint`` that says what to do. Its ``facts`` are for programs: ``field`` is the key of a
+launch that is wrong, where one is. Doors translate them; nothing else catches broadly.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ class BadName(BadInput):
     title = "Not a valid name"
 
     def __init__(self, value: str, *, what: str, rule: str) -> None:
-        super().__init__(f"{value!r} is not a valid {what} name.", hint=rule, facts={"value": value})
+        super().__init__(
+            f"{value!r} is not a valid {what} name.", hint=rule, facts={"what": what, "value": value}
+        )
 
 
 class UnknownKey(BadInput):

@@ -121,7 +121,9 @@ def check_ref(ref: str) -> None:
     )
     if bad:
         raise BadGit(
-            f"{ref[:80]!r} cannot be a branch, a tag or a commit.", hint="Write it as `git branch -a` does."
+            f"{ref[:80]!r} cannot be a branch, a tag or a commit.",
+            hint="Write it as `git branch -a` does.",
+            facts={"field": "git.ref"},
         )
 
 
@@ -136,6 +138,7 @@ def check_folder(folder: str) -> None:
         raise BadGit(
             f"{folder[:80]!r} is not a folder within a repository.",
             hint="Write it as seen from the repository's root, as in examples/ddp.",
+            facts={"field": "git.folder"},
         )
 
 

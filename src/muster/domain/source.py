@@ -31,6 +31,7 @@ def checked_image(image: str) -> str:
         raise BadInput(
             f"{image[:100]!r} is not the name of an image.",
             hint="Write it as a registry has it: acme/train:main or registry.host:5000/acme/train:main.",
+            facts={"field": "image"},
         )
     return image
 

@@ -32,14 +32,23 @@ class Training:
 
     def __post_init__(self) -> None:
         if not 1 <= self.nodes <= MAX_NODES:
-            raise BadTraining(f"nodes={self.nodes} is not possible.", hint=f"Use 1 … {MAX_NODES}.")
+            raise BadTraining(
+                f"nodes={self.nodes} is not possible.",
+                hint=f"Use 1 … {MAX_NODES}.",
+                facts={"field": "training.nodes"},
+            )
         if self.procs_per_node != "gpu" and not 1 <= self.procs_per_node <= MAX_PROCS:
             raise BadTraining(
                 f"procs_per_node={self.procs_per_node} is not possible.",
                 hint=f"Use 1 … {MAX_PROCS}, or `gpu` for one process a GPU.",
+                facts={"field": "training.procs_per_node"},
             )
         if self.max_restarts < 0 or self.rdzv_timeout < 1:
-            raise BadTraining("max_restarts must be 0 or more and rdzv_timeout at least 1 second.")
+            wrong = "max_restarts" if self.max_restarts < 0 else "rdzv_timeout"
+            raise BadTraining(
+                "max_restarts must be 0 or more and rdzv_timeout at least 1 second.",
+                facts={"field": f"training.{wrong}"},
+            )
 
     def processes(self, *, gpus_per_node: int) -> int:
         """How many processes one node starts."""
@@ -49,6 +58,7 @@ class Training:
             raise BadTraining(
                 "procs_per_node=gpu needs GPUs, and this run asks for none.",
                 hint="Ask for some with --gpus N, or give --procs-per-node a number.",
+                facts={"field": "training.procs_per_node"},
             )
         return gpus_per_node
 

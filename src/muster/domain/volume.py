@@ -10,6 +10,7 @@ from muster.domain.errors import BadInput
 
 _CLAIM = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _RESERVED = ("/dev", "/muster", "/proc", "/sys")
+_FACTS = {"field": "volumes"}
 _EXAMPLE = "Write CLAIM:/PATH or CLAIM:/PATH:ro, such as datasets:/data:ro."
 
 
@@ -27,7 +28,7 @@ class Volume:
         claim, colon, rest = text.partition(":")
         path, colon, mode = rest.partition(":")
         if not _CLAIM.fullmatch(claim) or (colon and mode not in ("ro", "rw")):
-            raise BadInput(f"{text[:200]!r} is not a volume.", hint=_EXAMPLE)
+            raise BadInput(f"{text[:200]!r} is not a volume.", hint=_EXAMPLE, facts=_FACTS)
         return cls(claim=claim, path=_checked_path(path, text), read_only=mode == "ro")
 
     def __str__(self) -> str:
@@ -38,12 +39,18 @@ def _checked_path(path: str, text: str) -> str:
     clean = path.rstrip("/")
     parts = clean.split("/")[1:]
     if not path.startswith("/") or not clean or any(part in ("", ".", "..") for part in parts):
-        raise BadInput(f"{text[:200]!r} is not a volume: it has no path of its own.", hint=_EXAMPLE)
+        raise BadInput(
+            f"{text[:200]!r} is not a volume: it has no path of its own.", hint=_EXAMPLE, facts=_FACTS
+        )
     if not clean.isprintable() or len(clean) > 1024:
-        raise BadInput(f"{text[:200]!r} is not a volume: its path cannot be used.", hint=_EXAMPLE)
+        raise BadInput(
+            f"{text[:200]!r} is not a volume: its path cannot be used.", hint=_EXAMPLE, facts=_FACTS
+        )
     for reserved in _RESERVED:
         if clean == reserved or clean.startswith(f"{reserved}/"):
             raise BadInput(
-                f"{text[:200]!r}: nothing can be mounted in {reserved}.", hint="Choose another path."
+                f"{text[:200]!r}: nothing can be mounted in {reserved}.",
+                hint="Choose another path.",
+                facts=_FACTS,
             )
     return clean

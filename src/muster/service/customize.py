@@ -89,6 +89,7 @@ def image_for(queue: Queue, config: Mapping[str, Any], *, asked: str | None) -> 
         raise BadInput(
             f"Queue {queue.name!r} runs images, and this launch names none.",
             hint="Give one with -d IMAGE; the queue's owner may set a `default_image`.",
+            facts={"field": "image", "queue": queue.name},
         )
     return image
 

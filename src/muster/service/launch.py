@@ -269,6 +269,7 @@ def _check_command(order: Order, queue: Queue, delivery: Delivery) -> None:
         raise BadInput(
             f"Queue {queue.name!r} starts processes on its machine; it cannot run the image {order.image!r}.",
             hint="Launch a command or a code folder, or choose a queue with a container engine.",
+            facts={"field": "image", "queue": queue.name},
         )
     words = [*order.command, *delivery.arguments, *(f"{name}={value}" for name, value in order.env.items())]
     if any("\0" in word for word in words):
@@ -278,6 +279,7 @@ def _check_command(order: Order, queue: Queue, delivery: Delivery) -> None:
             raise BadInput(
                 f"{name!r} cannot be set in the environment of a run.",
                 hint="Names must not be empty, contain '=' or begin with MUSTER_.",
+                facts={"field": "env", "name": name},
             )
     if sum(len(word.encode()) for word in words) > MAX_ARGUMENT_BYTES:
         raise BadCommand(
@@ -295,6 +297,7 @@ def _check_code(conn: Connection, entity: str, spec: RunSpec, queue: Queue) -> N
         raise BadInput(
             f"Queue {queue.name!r} is of kind {queue.engine}, where repositories are not fetched yet.",
             hint="Check it out and launch the folder: muster launch PATH …",
+            facts={"field": "git.url", "queue": queue.name},
         )
     if spec.snapshot is None:
         if spec.managed_files and spec.git is None:

@@ -171,3 +171,10 @@ def test_a_dry_run_of_a_job_shows_what_it_would_start(terminal: Terminal, code: 
     launched(terminal, code)
     preview = terminal.json("launch", "-j", f"job-{code.name}", "--dry-run", "--", "--epochs", "9")
     assert '"--epochs", "9"' in json.dumps(preview["manifest"])
+
+
+def test_a_dry_run_of_a_rerun_shows_what_it_would_start(terminal: Terminal, code: Path) -> None:
+    run = launched(terminal, code)
+    preview = terminal.json("run", "rerun", run["id"], "--dry-run", "--", "--epochs", "9")
+    assert '"--epochs", "9"' in json.dumps(preview["manifest"])
+    assert len(terminal.json("run", "list", "--job", f"job-{code.name}")["items"]) == 1

@@ -137,6 +137,7 @@ BODIES: dict[str, Any] = {
     "launch_batch": {"launches": [{"command": ["true"], "entity": "ann"}]},
     "launch_grid": {"launch": {"command": ["true"], "entity": "ann"}, "grid": {"lr": [1, 2]}},
     "preview_launch": {"command": ["true"], "entity": "ann"},
+    "preview_rerun": {"config": {"lr": 1}},
     "rerun_run": {"config": {"lr": 1}},
     "create_job": {"image": "acme/train:main", "command": ["true"], "entity": "ann"},
     "rename_job": {"name": "mine"},

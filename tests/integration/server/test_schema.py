@@ -205,6 +205,7 @@ def honest(house: Neighbours, name: str) -> Any:
         "create_job": {"image": "acme/train:main", "command": ["true"]},
         "rename_job": {"name": "renamed"},
         "set_job_alias": {"version": "v0"},
+        "preview_rerun": {"config": {"lr": 1}},
         "rerun_run": {"config": {"lr": 1}},
         "create_queue": {"name": "new", "config": {}},
         "edit_queue": {"config": {}, "order": "fifo", "limits": {"runs": 2}},

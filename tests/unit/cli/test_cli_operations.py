@@ -60,6 +60,7 @@ VERBS = {
     "parse_queue": "queue parse",
     "pause_queue": "queue pause",
     "preview_launch": "launch",
+    "preview_rerun": "run rerun",
     "read_log": "run logs",
     "remove_job_alias": "job alias",
     "remove_member": "entity member remove",

@@ -246,7 +246,12 @@ function Source({ run }: { run: Run }) {
   return (
     <span className="source">
       {run.job ? (
-        <Link to="/runs" search={{ job: run.job.name, project: run.project }} className="link">
+        <Link
+          to="/$entity/$project/jobs/$job"
+          params={{ entity: run.entity, project: run.project, job: run.job.name }}
+          search={{ version: `v${run.job.version}` }}
+          className="link"
+        >
           {run.job.name}:{o.version(run.job.version)}
         </Link>
       ) : null}

@@ -1,9 +1,10 @@
 import { Tabs } from "@base-ui/react/tabs";
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronRight, RotateCw, Square, Trash2 } from "lucide-react";
+import { ChevronRight, CopyPlus, RotateCw, Square, Trash2 } from "lucide-react";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { api, ask, ProblemError, type Run } from "../api/client";
+import { useLaunch } from "../launch/address";
 import { LogsTab } from "../logs/LogsTab";
 import { m } from "../messages";
 import { ENDED } from "../runs/filter";
@@ -181,6 +182,7 @@ function Actions({ run }: { run: Run }) {
   const navigate = useNavigate();
   const client = useQueryClient();
   const me = useMe();
+  const launch = useLaunch();
   const [deed, setDeed] = useState<Deed | null>(null);
   const ended = ENDED.has(run.state);
   if (!mayLaunch(me.data, run.entity)) return null;
@@ -213,6 +215,13 @@ function Actions({ run }: { run: Run }) {
       )}
       <Button icon={<RotateCw size={13} />} onClick={() => setDeed("rerun")}>
         {m.run.rerun}
+      </Button>
+      <Button
+        icon={<CopyPlus size={13} />}
+        title={m.launch.cloneHint}
+        onClick={() => launch.open({ from: "run", run: run.id })}
+      >
+        {m.launch.clone}
       </Button>
       {ended ? (
         <Button

@@ -21,28 +21,35 @@ export function Palette({
   open,
   onClose,
   onShortcuts,
+  onLaunch,
 }: {
   open: boolean;
   onClose: () => void;
   onShortcuts: () => void;
+  onLaunch: () => void;
 }) {
   return (
     <Dialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>
         <Dialog.Backdrop className="backdrop" />
         <Dialog.Popup className="palette" aria-label={m.palette.label}>
-          <Search onClose={onClose} onShortcuts={onShortcuts} />
+          <Search onClose={onClose} onShortcuts={onShortcuts} onLaunch={onLaunch} />
         </Dialog.Popup>
       </Dialog.Portal>
     </Dialog.Root>
   );
 }
 
-function Search({ onClose, onShortcuts }: { onClose: () => void; onShortcuts: () => void }) {
+interface Deeds {
+  onShortcuts: () => void;
+  onLaunch: () => void;
+}
+
+function Search({ onClose, ...deeds }: { onClose: () => void } & Deeds) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const list = useId();
-  const entries = useEntries(text.trim(), onShortcuts);
+  const entries = useEntries(text.trim(), deeds);
   const current = Math.min(at, entries.length - 1);
   const choose = (entry: Entry | undefined) => {
     if (!entry) return;
@@ -104,7 +111,7 @@ function Search({ onClose, onShortcuts }: { onClose: () => void; onShortcuts: ()
   );
 }
 
-function useEntries(text: string, onShortcuts: () => void): Entry[] {
+function useEntries(text: string, { onShortcuts, onLaunch }: Deeds): Entry[] {
   const navigate = useNavigate();
   const asked = useDeferredValue(text);
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => ask(api.GET("/api/v1/queues")) });
@@ -114,6 +121,11 @@ function useEntries(text: string, onShortcuts: () => void): Entry[] {
       ask(api.GET("/api/v1/runs", { params: { query: { limit: 8, ...(asked ? { text: asked } : {}) } } })),
     placeholderData: (before) => before,
   });
+  const jobs = useQuery({
+    queryKey: ["palette", "jobs", asked],
+    enabled: asked !== "",
+    queryFn: () => ask(api.GET("/api/v1/jobs", { params: { query: { limit: 5, text: asked } } })),
+  });
   const matches = (label: string) => label.toLowerCase().includes(text.toLowerCase());
   const pages: Entry[] = [
     {
@@ -122,6 +134,13 @@ function useEntries(text: string, onShortcuts: () => void): Entry[] {
       label: m.nav.runs,
       note: "g r",
       go: () => navigate({ to: "/runs" }),
+    },
+    {
+      id: "jobs",
+      part: m.palette.pages,
+      label: m.nav.jobs,
+      note: "g j",
+      go: () => navigate({ to: "/jobs" }),
     },
     {
       id: "queues",
@@ -137,6 +156,13 @@ function useEntries(text: string, onShortcuts: () => void): Entry[] {
       note: "g a",
       go: () => navigate({ to: "/agents" }),
     },
+    {
+      id: "settings",
+      part: m.palette.pages,
+      label: m.settings.title,
+      go: () => navigate({ to: "/settings" }),
+    },
+    { id: "launch", part: m.palette.actions, label: m.shortcuts.launch, note: "l", go: onLaunch },
     {
       id: "theme",
       part: m.palette.actions,
@@ -155,6 +181,13 @@ function useEntries(text: string, onShortcuts: () => void): Entry[] {
       go: () => navigate({ to: "/runs/$runId", params: { runId: run.id } }),
     })),
     ...pages.filter((entry) => matches(entry.label)),
+    ...(text ? (jobs.data?.items ?? []) : []).map(({ entity, project, name }) => ({
+      id: `job-${entity}-${project}-${name}`,
+      part: m.palette.jobs,
+      label: name,
+      note: `${entity}/${project}`,
+      go: () => navigate({ to: "/$entity/$project/jobs/$job", params: { entity, project, job: name } }),
+    })),
     ...(queues.data?.items ?? [])
       .filter((queue) => text && matches(queue.name))
       .slice(0, 5)

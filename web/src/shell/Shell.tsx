@@ -4,6 +4,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import {
   BookOpen,
+  Boxes,
   Cpu,
   Keyboard,
   Layers,
@@ -12,12 +13,15 @@ import {
   Monitor,
   Moon,
   PlaySquare,
+  Rocket,
   Search,
+  Settings,
   Sun,
 } from "lucide-react";
-import { useState, useSyncExternalStore } from "react";
+import { lazy, Suspense, useRef, useState, useSyncExternalStore } from "react";
 import { api, ask, type Me } from "../api/client";
 import { live } from "../api/live";
+import { useLaunch } from "../launch/address";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
@@ -27,8 +31,12 @@ import { Logo } from "./Logo";
 import { Palette } from "./Palette";
 import { Shortcuts } from "./Shortcuts";
 
+const LaunchDrawer = lazy(() =>
+  import("../launch/LaunchDrawer").then((module) => ({ default: module.LaunchDrawer })),
+);
 const PAGES = [
   { to: "/runs", label: m.nav.runs, icon: PlaySquare },
+  { to: "/jobs", label: m.nav.jobs, icon: Boxes },
   { to: "/queues", label: m.nav.queues, icon: Layers },
   { to: "/agents", label: m.nav.agents, icon: Cpu },
 ] as const;
@@ -36,10 +44,15 @@ const PAGES = [
 export function Shell({ me }: { me: Me }) {
   const navigate = useNavigate();
   const [open, setOpen] = useState<"palette" | "shortcuts" | null>(null);
+  const launch = useLaunch();
+  const launching = useRef(false); // once opened, the drawer stays loaded
+  launching.current ||= launch.text !== null;
   useKeys({
     "mod+k": () => setOpen((now) => (now === "palette" ? null : "palette")),
     "?": () => setOpen("shortcuts"),
+    l: () => launch.open({ from: "new" }),
     "g r": () => navigate({ to: "/runs" }),
+    "g j": () => navigate({ to: "/jobs" }),
     "g q": () => navigate({ to: "/queues" }),
     "g a": () => navigate({ to: "/agents" }),
   });
@@ -57,6 +70,14 @@ export function Shell({ me }: { me: Me }) {
           <Search size={14} aria-hidden="true" />
           <span>{m.nav.search}</span>
           <kbd>⌘K</kbd>
+        </button>
+        <button
+          type="button"
+          className="button primary launch-button"
+          onClick={() => launch.open({ from: "new" })}
+        >
+          <Rocket size={14} aria-hidden="true" />
+          <span>{m.launch.open}</span>
         </button>
         <nav aria-label={m.nav.main}>
           {PAGES.map(({ to, label, icon: Icon }) => (
@@ -78,7 +99,13 @@ export function Shell({ me }: { me: Me }) {
         open={open === "palette"}
         onClose={() => setOpen(null)}
         onShortcuts={() => setOpen("shortcuts")}
+        onLaunch={() => launch.open({ from: "new" })}
       />
+      {launching.current ? (
+        <Suspense fallback={null}>
+          <LaunchDrawer text={launch.text} me={me} onClose={launch.close} />
+        </Suspense>
+      ) : null}
       <Shortcuts open={open === "shortcuts"} onClose={() => setOpen(null)} />
     </div>
   );
@@ -105,6 +132,7 @@ const THEMES: { value: Theme; label: string; icon: typeof Sun }[] = [
 ];
 
 function Account({ me, onShortcuts }: { me: Me; onShortcuts: () => void }) {
+  const navigate = useNavigate();
   const chosen = useTheme();
   const client = useQueryClient();
   const signOut = async () => {
@@ -146,15 +174,24 @@ function Account({ me, onShortcuts }: { me: Me; onShortcuts: () => void }) {
               </Menu.RadioGroup>
             </Menu.Group>
             <Menu.Separator className="menu-line" />
+            <Menu.Item className="menu-item" onClick={() => navigate({ to: "/settings" })}>
+              <Settings size={14} aria-hidden="true" />
+              {m.settings.title}
+            </Menu.Item>
             <Menu.Item className="menu-item" onClick={onShortcuts}>
               <Keyboard size={14} aria-hidden="true" />
               {m.nav.shortcuts}
               <kbd>?</kbd>
             </Menu.Item>
-            <Menu.Item className="menu-item" render={<a href="/api/docs">{null}</a>}>
-              <BookOpen size={14} aria-hidden="true" />
-              {m.nav.apiDocs}
-            </Menu.Item>
+            <Menu.Item
+              className="menu-item"
+              render={
+                <a href="/api/docs">
+                  <BookOpen size={14} aria-hidden="true" />
+                  {m.nav.apiDocs}
+                </a>
+              }
+            />
             <Menu.Item className="menu-item" onClick={signOut}>
               <LogOut size={14} aria-hidden="true" />
               {m.nav.signOut}

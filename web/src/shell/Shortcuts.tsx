@@ -9,7 +9,9 @@ const PARTS: { title: string; keys: [string, string][] }[] = [
     keys: [
       ["⌘ K", s.palette],
       ["?", s.help],
+      ["l", s.launch],
       ["g r", s.goRuns],
+      ["g j", s.goJobs],
       ["g q", s.goQueues],
       ["g a", s.goAgents],
       ["/", s.search],

@@ -13,7 +13,7 @@ const ownKey = (event: KeyboardEvent): boolean =>
   event.target.closest("button, a, [role=tab], [role=checkbox]") !== null;
 
 const inOverlay = (): boolean =>
-  document.querySelector("[role=dialog], [role=alertdialog], [role=menu]") !== null;
+  document.querySelector("[role=dialog]:not(.toast), [role=alertdialog]:not(.toast), [role=menu]") !== null;
 
 const CHORD_MS = 900;
 

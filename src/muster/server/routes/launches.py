@@ -114,8 +114,30 @@ async def rerun_run(
     ctx: Ctx, caller: Caller, run_id: str, asked: RerunRequest, key: IdempotencyKey = None
 ) -> RunModel:
     """Launch a run again, as it was or with some of it replaced."""
-    now = ctx.now()
-    changes = rerun_service.Changes(
+    now, changes = ctx.now(), _changes(asked)
+
+    def work(tx: Tx) -> list[RunModel]:
+        run = rerun_service.rerun(tx, caller, run_id, changes, now=now, random=ctx.random)
+        return models(tx.conn, [run])
+
+    made = await _once(ctx, caller, work, lambda: _fingerprint([asked], of=run_id), key)
+    return made[0]
+
+
+@router.post("/runs/{run_id}/rerun/preview")
+async def preview_rerun(ctx: Ctx, caller: Caller, run_id: str, asked: RerunRequest) -> PreviewModel:
+    """What launching a run again would start, without starting it. Refuses what a rerun would refuse."""
+    now, changes = ctx.now(), _changes(asked)
+
+    def work(conn: Connection) -> PreviewModel:
+        order = rerun_service.order_of(conn, caller, run_id, changes)
+        return _previewed(service.preview(conn, caller, order, now=now, random=ctx.random))
+
+    return await ctx.db.read(work)
+
+
+def _changes(asked: RerunRequest) -> rerun_service.Changes:
+    return rerun_service.Changes(
         queue=asked.queue,
         project=asked.project,
         name=asked.name,
@@ -133,13 +155,6 @@ async def rerun_run(
         retry=Retry(max=asked.retry.max, on=frozenset(asked.retry.on)) if asked.retry else None,
     )
 
-    def work(tx: Tx) -> list[RunModel]:
-        run = rerun_service.rerun(tx, caller, run_id, changes, now=now, random=ctx.random)
-        return models(tx.conn, [run])
-
-    made = await _once(ctx, caller, work, lambda: _fingerprint([asked], of=run_id), key)
-    return made[0]
-
 
 @router.post("/launches/preview")
 async def preview_launch(ctx: Ctx, caller: Caller, asked: LaunchRequest) -> PreviewModel:
@@ -147,20 +162,23 @@ async def preview_launch(ctx: Ctx, caller: Caller, asked: LaunchRequest) -> Prev
     order, now = order_of(asked, git_schemes=ctx.settings.git_schemes), ctx.now()
 
     def work(conn: Connection) -> PreviewModel:
-        found = service.preview(conn, caller, order, now=now, random=ctx.random)
-        run, rendered = found.run, found.rendered
-        return PreviewModel(
-            engine=rendered.engine,
-            sources=dict(found.sources),
-            manifest=dict(rendered.manifest),
-            resources=ResourcesModel.of(rendered.resources),
-            values=dict(run.spec.values),
-            queue=run.queue,
-            queue_version=run.queue_version,
-            checked="not checked by the engine",
-        )
+        return _previewed(service.preview(conn, caller, order, now=now, random=ctx.random))
 
     return await ctx.db.read(work)
+
+
+def _previewed(found: service.Preview) -> PreviewModel:
+    run, rendered = found.run, found.rendered
+    return PreviewModel(
+        engine=rendered.engine,
+        sources=dict(found.sources),
+        manifest=dict(rendered.manifest),
+        resources=ResourcesModel.of(rendered.resources),
+        values=dict(run.spec.values),
+        queue=run.queue,
+        queue_version=run.queue_version,
+        checked="not checked by the engine",
+    )
 
 
 async def _launch(ctx: Context, caller: Actor, asked: list[LaunchRequest], key: str | None) -> list[RunModel]:

@@ -1,0 +1,26 @@
+import "../design/settings.css";
+import { m } from "../messages";
+import { useMe } from "../session/me";
+import { Skeleton } from "../ui/Notes";
+import { Keys } from "./Keys";
+import { Teams } from "./Teams";
+
+export function SettingsPage() {
+  const me = useMe();
+  return (
+    <div className="page">
+      <div className="page-head">
+        <h1>{m.settings.title}</h1>
+        {me.data ? <span className="faint">{m.settings.version(me.data.server_version)}</span> : null}
+      </div>
+      {me.data ? (
+        <div className="settings">
+          <Keys me={me.data} />
+          <Teams me={me.data} />
+        </div>
+      ) : (
+        <Skeleton />
+      )}
+    </div>
+  );
+}
