@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -269,15 +270,10 @@ def test_a_steady_cluster_is_asked_nothing(trainings: Trainings) -> None:
     trainings.until("Running")
     trainings.until("Succeeded", "done")
 
-    def asked() -> int:
-        found = trainings.cluster.requests(user=trainings.user)
-        return len([one for one in found if one.verb != "watch"])
-
-    quiet: list[int] = []
-
     def is_quiet() -> bool:
-        quiet.append(asked())
-        return len(quiet) > 100 and len(set(quiet[-100:])) == 1  # about four seconds
+        asked = trainings.cluster.requests(user=trainings.user)
+        last = max(one.received_at for one in asked if one.verb != "watch")
+        return datetime.now(UTC) - last > timedelta(seconds=5)
 
     until(is_quiet, seconds=60, what="nothing is asked any more")
 
