@@ -108,7 +108,7 @@ require (
 	volcano.sh/volcano v1.14.1 // indirect
 )
 
-// For a Go module the one of its own version is a folder that cannot be fetched.
+// The API of the same version is a folder of Volcano's repository, not a module that Go can fetch.
 replace volcano.sh/apis => volcano.sh/apis v1.14.0
 
 // The Kubernetes that it is made for: its scheduler is built of parts that change with each version.
