@@ -60,9 +60,9 @@ test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds
 	$(CLUSTER) prepare
 	$(BIN)/pytest -q -m "cluster and not torch and not training"
 
-test-training: setup ## Run the tests on Volcano and Kubeflow's training operator (builds them the first time)
+test-training: $(TORCH_PYTHON) ## Run the tests on Volcano and Kubeflow's training operator (builds them the first time)
 	$(CLUSTER) prepare --training
-	$(BIN)/pytest -q -m training
+	$(FULL) $(BIN)/pytest -q -m training
 
 test-web: setup ## Test the web app: its logic, its client, and all of it in Chromium
 	@if ! command -v npm >/dev/null; then echo "SKIPPED: the tests of the web app need Node.js 20.19 with npm."; exit 0; fi; \

@@ -142,7 +142,6 @@ CASES = [
             restarting=_jobset,
         ),
         id="jobset",
-        marks=pytest.mark.training,
     ),
     pytest.param(
         Case(
