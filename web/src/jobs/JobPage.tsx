@@ -98,17 +98,22 @@ function Actions({ job, place, shown }: { job: Job; place: Place; shown: JobVers
   const [deed, setDeed] = useState<"rename" | "delete" | null>(null);
   const { entity, project, name } = job;
   const params = { path: { name }, query: { entity, project } };
+  // Under this name it is no more. Lists are read again, never dropped: somebody may be looking at them.
+  const forget = () => {
+    for (const what of ["one", "versions of", "runs"])
+      client.removeQueries({ queryKey: ["jobs", what, place] });
+    void client.invalidateQueries({ queryKey: ["jobs"] });
+  };
   const rename = async (word: string) => {
     const renamed = await ask(api.PATCH("/api/v1/jobs/{name}", { params, body: { name: word } }));
     await navigate({ to: "/$entity/$project/jobs/$job", params: { entity, project, job: renamed.name } });
-    client.removeQueries({ queryKey: ["jobs", "one", place] });
-    void client.invalidateQueries({ queryKey: ["jobs"] });
+    forget();
     say(j.renamed(renamed.name));
   };
   const remove = async () => {
     await ask(api.DELETE("/api/v1/jobs/{name}", { params }));
     await navigate({ to: "/$entity/$project/jobs", params: { entity, project } });
-    client.removeQueries({ queryKey: ["jobs"] });
+    forget();
     say(j.deleted(name));
   };
   const version = shown ? `v${shown.version}` : "latest";
