@@ -70,7 +70,7 @@ def server(
 
     configure_logging(verbose=verbose)
     address = _checked_address(public_url) if public_url else None
-    listener = bind(host, port)
+    listener = bind(host, port, listen=database is None)  # PostgreSQL: others may answer meanwhile
     place, context = _open(data_dir, database)
     held = place.lock(shared=context.db.shared)
     prepare(context)
