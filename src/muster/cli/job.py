@@ -199,7 +199,7 @@ def create(
             inputs=declared.to_data() if declared else None,
             training=TrainingModel(**shape) if shape else None,
         )
-        if not request.command and image is None:
+        if not request.command and code is not None and image is None:
             raise BadUsage("There is no command to run.", hint="Put it behind `--`, as for a launch.")
         full = client.wait(with_source(client.asynchronous, request, code))
         made = client.create_job(full)

@@ -64,12 +64,17 @@ def read_jobfile(folder: Path) -> JobFile:
         return JobFile()
     except OSError as error:
         raise BadConfigFile(f"{path} cannot be read: {error.strerror}.", hint="Check the file.") from error
+    return parse_jobfile(raw, path=FILE)
+
+
+def parse_jobfile(raw: bytes, *, path: str) -> JobFile:
+    """`path` is what errors call it."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadConfigFile(f"{path} is not UTF-8 text.") from error
-    data = document.parse(text, name=FILE)
-    return JobFile.parse(data) if data is not None else JobFile()
+    data = document.parse(text, name=path)
+    return JobFile.parse(data, where=path) if data is not None else JobFile()
 
 
 def declaration_in(data: Mapping[str, Any]) -> InputDeclaration:

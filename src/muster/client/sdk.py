@@ -291,8 +291,8 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
     jobfile = read_jobfile(folder) if folder is not None else JobFile()
     priority = asked.get("priority")
     image, job = asked.get("image"), asked.get("job")
-    has_code = folder is not None or asked.get("git") is not None
-    words = _words(asked.get("command"), jobfile, required=has_code and image is None and job is None)
+    is_alone = folder is not None and image is None and job is None  # a repository may name a command
+    words = _words(asked.get("command"), jobfile, required=is_alone)
     return LaunchRequest(
         queue=asked.get("queue", "local"),
         command=[] if job is not None else words,

@@ -52,7 +52,6 @@ def request_of(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> LaunchReques
         ([".", "--", "trian.py"], "There is no 'trian.py' in the folder '.'", "Did you mean 'train.py'?"),
         ([".", "--dry-run", "--", "trian.py"], "There is no 'trian.py'", "'train.py'"),
         (["--", "train.py"], "no folder is launched with it", "muster launch . -- train.py"),
-        (["-u", "https://x/y.git"], "There is no command to run", "behind `--`"),
         (["-u", "/srv/code", "--", "a.py"], "'/srv/code' is a local path", "muster launch PATH"),
         (["-u", "https://me:pw@x/y", "--", "a.py"], "carries a user or a password", "credential helper"),
         (["-u", "https://x/y", "--ref", "-x", "--", "a.py"], "'-x' cannot be a branch", ""),
