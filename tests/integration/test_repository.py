@@ -368,3 +368,23 @@ def test_a_repository_that_names_no_command_needs_one(muster: Installation, repo
 def test_the_server_refuses_a_scheme_its_operator_does_not_allow(muster: Installation) -> None:
     with pytest.raises(BadGit, match="only git, https are allowed"):
         launch(git="ssh://git@127.0.0.1:9/x", command="train.py", client=muster.client())
+
+
+def test_a_repository_gives_its_training_shape_and_a_launch_changes_it(
+    muster: Installation, repo: tuple[Path, str], server: GitServer
+) -> None:
+    folder, url = repo
+    shape = "entrypoint: [sh, -c, 'echo $RANK of $WORLD_SIZE']\ntraining: {nodes: 2, procs_per_node: 2}\n"
+    server.commit(folder, sub_in_muster__yaml=shape)
+    run = launch(
+        git={"url": url, "folder": "sub"},
+        training={"procs_per_node": 1},
+        values={"cpus": 0.1},
+        client=muster.client(),
+    )
+    assert run.wait(60) is RunState.SUCCEEDED, run.why()
+    assert sorted(run.logs()) == ["[0] 0 of 2", "[1] 1 of 2"]
+    assert run.model.job is not None
+    filed = muster.client().get_job_version(run.model.job.name).training
+    assert filed is not None
+    assert (filed.nodes, filed.procs_per_node) == (2, 1)

@@ -181,11 +181,11 @@ def create(
         raise BadUsage(f"{extra[0]!r} stands where no word is expected.")
     if path is None and image is None and uri is None:
         raise BadUsage("A job needs a source.", hint="Give a folder, -d IMAGE or -u GIT.")
-    shape = Shape(nodes=nodes, procs_per_node=procs_per_node).given()
     git = Source(git=uri, ref=ref, git_folder=folder).git_source()
     code = code_folder(Path(path)) if path is not None else None
     with as_usage():
         said = read_jobfile(code) if code is not None else JobFile()
+    shape = said.shape(Shape(nodes=nodes, procs_per_node=procs_per_node).given())
     declared = _declared(inputs_file) if inputs_file is not None else said.inputs
     with connect() as client:
         request = JobRequest(

@@ -144,7 +144,7 @@ class Order:
             job=source.job,
             entrypoint=source.entrypoint_words(),
             arguments=tuple(command) if source.job is not None and command is not None else None,
-            training=shape.given(),
+            training=jobfile.shape(shape.given()),
             values=variables(values, short),
             overrides=changes(overrides),
             volumes=checked_volumes(volumes),

@@ -306,7 +306,7 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
         env=dict(asked.get("env") or {}),
         config=dict(asked.get("config") or {}),
         values=dict(asked.get("values") or {}),
-        training=_training(asked.get("training")),
+        training=_training(asked.get("training"), said=jobfile),
         priority=Priority(priority) if priority else None,
         image=image,
         inputs=jobfile.inputs.to_data() if jobfile.inputs else None,
@@ -345,9 +345,10 @@ def _git(given: str | Mapping[str, str] | None) -> GitModel | None:
     return GitModel(**given)
 
 
-def _training(training: Training | Mapping[str, Any] | None) -> TrainingModel | None:
-    if training is None:
-        return None
+def _training(
+    training: Training | Mapping[str, Any] | None, *, said: JobFile | None = None
+) -> TrainingModel | None:
     if isinstance(training, Training):
         return TrainingModel.of(training)
-    return TrainingModel(**training)
+    shape = (said or JobFile()).shape(training)
+    return TrainingModel(**shape) if shape is not None else None

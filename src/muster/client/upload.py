@@ -15,7 +15,7 @@ from muster.client.jobfile import JobFile
 from muster.domain.errors import BadCommand, nearest
 from muster.wire.code import SnapshotModel, SnapshotRequest
 from muster.wire.jobs import JobRequest
-from muster.wire.runs import MAX_SOURCE_NAME, GitModel, LaunchRequest
+from muster.wire.runs import MAX_SOURCE_NAME, GitModel, LaunchRequest, TrainingModel
 
 Progress = Callable[[str, int, int], None]  #: what, done bytes, all bytes
 R = TypeVar("R", LaunchRequest, JobRequest)
@@ -62,11 +62,14 @@ async def with_commit(request: R, *, note: Callable[[str], None] = lambda text: 
         )
     name = "job_name" if "job_name" in type(request).model_fields else "name"
     inputs = said.inputs.to_data() if said.inputs else None
+    asked = request.training.model_dump(exclude_unset=True) if request.training is not None else None
+    shape = said.shape(asked)
     return request.model_copy(
         update={
             "git": GitModel.of(source),
             "command": command,
             "inputs": inputs if request.inputs is None else request.inputs,
+            "training": TrainingModel(**shape) if shape is not None else None,
             name: getattr(request, name) or said.name,
         }
     )

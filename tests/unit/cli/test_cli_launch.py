@@ -120,6 +120,27 @@ def test_a_folder_that_names_its_job_is_launched_under_that_name(
     assert (request.command, request.job_name, request.source_name) == (["train.py"], "fitter", folder.name)
 
 
+def test_options_of_the_shape_go_over_what_the_folder_says_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "entrypoint: [train.py]\ntraining: {nodes: 2, procs_per_node: gpu, shm: 8Gi}\n"
+    (folder / "muster.yaml").write_text(said)
+    alone = request_of(".", monkeypatch=monkeypatch).training
+    changed = request_of(".", "--nodes", "4", "--max-restarts", "1", monkeypatch=monkeypatch).training
+    assert alone is not None
+    assert alone.model_dump(exclude_unset=True) == {"nodes": 2, "procs_per_node": "gpu", "shm": "8Gi"}
+    assert changed is not None
+    assert (changed.nodes, changed.procs_per_node, changed.max_restarts) == (4, "gpu", 1)
+
+
+def test_a_folder_with_a_shape_that_cannot_run_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "muster.yaml").write_text("training: {nodes: two}\n")
+    assert main(["launch", ".", "--", "train.py"]) == 2
+    assert "training of muster.yaml: nodes='two' is not a whole number" in capsys.readouterr().err
+
+
 def test_overrides_are_paths_with_values_as_in_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["spec.tasks[name=worker].replicas=3", 'a["x.y/z"]={cpu: 2}', "b=a=b", "c=", "d='3'", "e=${x}"]
     words = [word for text in given for word in ("--override", text)]
