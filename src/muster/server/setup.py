@@ -160,7 +160,7 @@ def ensure_local_user(context: Context, place: DataDir) -> Settings:
             f"This server was set up with keys of its own, and {place.local_key} is not there.",
             hint="Start it with `muster server`, or use another --data-dir for `muster up`.",
         )
-    user = context.db.write_now(lambda tx: store_accounts.all_users(tx.conn)[0].name)
+    user = context.db.write_now(lambda tx: store_accounts.first_user(tx.conn).name)
     return replace(context.settings, local_user=user)
 
 
