@@ -26,7 +26,7 @@ DatabaseOption = Annotated[
         metavar="URL",
         envvar="MUSTER_DATABASE",
         show_envvar=False,
-        help="postgresql://USER@HOST/NAME, shared by several servers. Default: MUSTER_DATABASE, "
+        help="postgresql://USER@HOST/NAME, which several servers may share. Default: MUSTER_DATABASE, "
         "else a SQLite file in the folder.",
     ),
 ]

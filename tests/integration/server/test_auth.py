@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 
 from door import Door, held, open_door, replica
 from muster.domain.access import KeyKind
+from muster.server.setup import DataDir, ensure_local_user
 from muster.service.accounts import code_token
 
 OPEN = {"/healthz", "/readyz", "/{page:page}", "/api/docs"}  #: and /api/openapi.json, which is no API route
@@ -327,6 +328,15 @@ def test_a_server_with_a_local_user_still_wants_a_key_from_elsewhere(tmp_path: P
     for door in open_door(tmp_path, local_user="ann"):
         # The connection of a test is no TCP connection of this machine: nobody can tell whose it is.
         assert door.call("GET", "/me", key=None).status_code == 401
+
+
+def test_the_local_user_is_the_first_whoever_comes_later(tmp_path: Path) -> None:
+    place = DataDir(path=tmp_path)
+    for door in open_door(tmp_path):
+        place.local_key.write_text(door.key)
+        door.clock.advance(1)
+        door.call("POST", "/users", {"name": "abe"})
+        assert ensure_local_user(door.context, place).local_user == "ann"
 
 
 # --- a run's own token -----------------------------------------------------------------------------

@@ -106,9 +106,9 @@ Asking = Case[Any]
 Choose = Callable[[Sequence[Any]], Any]  #: one of these
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
-    for door in open_door(tmp_path_factory.mktemp("door")):
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
+    for door in open_door(tmp_path_factory.mktemp("door"), database=request.param):
         yield Neighbours.move_in(door)
 
 
