@@ -47,7 +47,7 @@ from muster.domain.observation import (
     ReplicaState,
 )
 from muster.domain.resources import Resources
-from muster.engine.port import NO_LOGS, Device, Inventory, LogEnd, Place, Rendered, Sample
+from muster.engine.port import NO_CONFIG, NO_LOGS, Device, Inventory, LogEnd, Place, Rendered, Sample
 from muster.engine.process.render import render
 from muster.service import sweep
 from muster.wire.base import PROTOCOL_HEADER
@@ -117,7 +117,13 @@ class ToldEngine:
     def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         return None
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        config: Mapping[str, Any] = NO_CONFIG,
+    ) -> bool:
         if key in self.found:
             self.members[key] = 1
             self.member(key, "running")
