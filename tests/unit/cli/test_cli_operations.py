@@ -48,6 +48,7 @@ VERBS = {
     "launch_grid": "launch",
     "list_agents": "agent list",
     "list_audit": "entity audit",
+    "list_clusters": "agent nodes",
     "list_entities": "entity list",
     "list_job_versions": "job show",
     "list_jobs": "job list",
@@ -84,13 +85,23 @@ PROTOCOL = {
     "poll_work",
     "read_checksums",
     "register_agent",
+    "send_cluster",
     "send_logs",
     "send_reports",
     "send_usage",
     "upload_blobs",
 }
-#: For programs: many launches at once are not typed.
-SDK_ONLY = {"launch_batch"}
+#: For programs and the web app: many launches at once are not typed, nor what is dragged and watched.
+SDK_ONLY = {
+    "get_agent",
+    "get_queue_history",
+    "get_queue_line",
+    "launch_batch",
+    "pause_agent",
+    "place_run",
+    "preview_queue",
+    "resume_agent",
+}
 #: For monitors, which know neither the client nor the command line.
 HEALTH = {"healthz", "readyz", "metrics"}
 #: For the web app alone: a program sends its key, and reads a log from its start.
