@@ -31,7 +31,7 @@ URL = "http://127.0.0.1:8700"
 API = "/api/v1"
 #: Paths below the API may be written without its prefix.
 _RELATIVE = re.compile(
-    r"/(launches|runs|jobs|events|queues|agents|snapshots|me|session|keys|users|entities|audit)(/|$)"
+    r"/(launches|runs|jobs|events|queues|agents|clusters|snapshots|me|session|keys|users|entities|audit)(/|$)"
 )
 
 

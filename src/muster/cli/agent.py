@@ -214,6 +214,50 @@ def resume_agent(name: OneAgent, entity: Entity = None, json: Json = False) -> N
         say(f"Agent {name!r} is given runs again.")
 
 
+@app.command("nodes")
+def list_nodes(entity: Entity = None, json: Json = False) -> None:
+    """List the nodes of the clusters, and what is free there.
+
+    Agents tell it that may look at nodes: muster agent role --with-nodes
+    """
+    from muster.domain.resources import format_cpus, readable_bytes
+
+    with connect() as client:
+        page = client.list_clusters(entity=entity or client.settings.entity)
+    if json:
+        show_json(page)
+        return
+    columns = (
+        column("NODE", least=10),
+        column("CLUSTER"),
+        column("GPUS FREE"),
+        column("CPUS FREE"),
+        column("MEMORY FREE"),
+        column("PODS", right=True),
+        column("SEEN"),
+    )
+    seen: set[tuple[str, str]] = set()  # several agents may see one cluster
+    rows = []
+    for cluster in sorted(page.items, key=lambda one: one.at, reverse=True):
+        for node in cluster.nodes or ():
+            if (cluster.cluster, node.name) in seen:
+                continue
+            seen.add((cluster.cluster, node.name))
+            free, total = node.free, node.total
+            rows.append(
+                (
+                    f"{node.name} ({node.closed})" if node.closed else node.name,
+                    cluster.host,
+                    f"{free.gpus} of {total.gpus}",
+                    f"{format_cpus(free.millicpus)} of {format_cpus(total.millicpus)}",
+                    f"{readable_bytes(free.memory)} of {readable_bytes(total.memory)}",
+                    str(node.pods),
+                    ago(cluster.at),
+                )
+            )
+    show_table(columns, rows, empty="No agent tells of nodes. Those on Kubernetes do that may look at them.")
+
+
 @app.command("delete", no_args_is_help=True)
 def delete_agent(name: OneAgent, entity: Entity = None, json: Json = False) -> None:
     """Remove an agent that is gone for good."""

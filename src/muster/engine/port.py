@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from muster.domain.cluster import Cluster
 from muster.domain.observation import AttemptKey, Observation
 from muster.domain.policy import Security
 from muster.domain.resources import Resources
@@ -127,6 +128,9 @@ class Engine(Protocol):
 
     async def free(self) -> Resources:
         """What is not taken now, by this or any other agent of the host."""
+
+    async def cluster(self) -> Cluster | None:
+        """What the cluster has that it drives. None: there is none, or nothing new to say of it."""
 
     async def check(self, rendered: Rendered) -> None:
         """Raise `MusterError` if the engine would not take this."""

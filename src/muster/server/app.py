@@ -21,6 +21,7 @@ from muster.server.guard import Guard, is_loopback
 from muster.server.routes import (
     accounts,
     agents,
+    clusters,
     code,
     groups,
     health,
@@ -81,6 +82,7 @@ def create_app(context: Context) -> FastAPI:
         lines,
         queues,
         jobs,
+        clusters,
         code,
         accounts,
         session,

@@ -164,6 +164,7 @@ BODIES: dict[str, Any] = {
     "send_reports": {"incarnation": "a1-incarnation", "reports": []},
     "send_logs": {"incarnation": "a1-incarnation", "pieces": []},
     "send_usage": {"incarnation": "a1-incarnation", "samples": []},
+    "send_cluster": {"incarnation": "a1-incarnation", "namespace": "ml"},
     "leave_agent": {"incarnation": "a1-incarnation"},
     "create_snapshot": {"manifest": {"files": [FILE]}, "entity": "ann"},
     "upload_blobs": None,
@@ -242,7 +243,7 @@ def test_lists_show_only_what_one_may_see(door: Door) -> None:
     key = door.user("eve")
     door.launch()
     door.agent()
-    for path in ("/runs", "/queues", "/agents", "/audit"):
+    for path in ("/runs", "/queues", "/agents", "/clusters", "/audit"):
         items = door.call("GET", path, key=key).json()["items"]
         assert all(item["entity"] == "eve" for item in items), path
         assert door.call("GET", path, key=key, entity="ann").status_code == 403

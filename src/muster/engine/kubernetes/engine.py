@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from muster.domain.cluster import Cluster
 from muster.domain.errors import Conflict, MusterError
 from muster.domain.observation import AttemptKey, Fact, Noted, Observation, ReplicaSeen, ReplicaState
 from muster.domain.resources import UNBOUNDED, Resources
 from muster.engine.kubernetes.access import KindName
 from muster.engine.kubernetes.api import Api, Object
 from muster.engine.kubernetes.attempt import LINGERED, Attempt, Workload
+from muster.engine.kubernetes.clusterlook import ClusterLook
 from muster.engine.kubernetes.config import workload_kind
 from muster.engine.kubernetes.connect import Connection
 from muster.engine.kubernetes.happening import Happenings
@@ -63,6 +65,7 @@ class KubernetesEngine:
         self._logbook = Logbook(self._api, root.absolute())
         self._happenings = Happenings(clock)
         self._usage = UsageMeter(self._api)
+        self._look = ClusterLook(self._api)
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._seen: asyncio.Queue[Observation | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,6 +82,9 @@ class KubernetesEngine:
 
     async def free(self) -> Resources:
         return UNBOUNDED  # the cluster's own scheduler places
+
+    async def cluster(self) -> Cluster | None:
+        return await self._look.look()
 
     async def check(self, rendered: Rendered) -> None:
         await self._submitter.check(rendered)
@@ -197,6 +203,7 @@ class KubernetesEngine:
         self._review(attempt)
 
     def saw_pod(self, pod: Pod, *, there: bool) -> None:
+        self._look.stir()
         self._happenings.knows(pod.uid, pod.key)
         attempt = self._attempts.get(pod.key)
         if attempt is not None:

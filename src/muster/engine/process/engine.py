@@ -76,6 +76,9 @@ class ProcessEngine:
     async def inventory(self) -> Inventory:
         return self._inventory
 
+    async def cluster(self) -> None:
+        return None  # one machine, whose size is in the inventory
+
     async def free(self) -> Resources:
         return await self._placement.free()
 

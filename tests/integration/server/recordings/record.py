@@ -94,6 +94,9 @@ class ToldEngine:
         gpu = Device(uuid="GPU-1", index=0, name="Some GPU", memory=8 * 2**30)
         return Inventory(host="host-1", locality="locality-1", total=await self.free(), devices=(gpu,))
 
+    async def cluster(self) -> None:
+        return None
+
     async def free(self) -> Resources:
         return Resources(millicpus=8000, memory=64 * 2**30, gpus=1)
 
