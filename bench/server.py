@@ -52,6 +52,8 @@ def prepare(folder: Path, database: str | None, *, queued: int, vary: Vary = lam
             numbers = range(first, min(first + _BATCH, queued))
             context.db.write_now(partial(_copy_first, numbers=numbers, vary=vary))
         context.db.write_now(lambda tx: shares.repair(tx.conn))
+        # So that plans are made for what is there now. PostgreSQL does so by itself, a minute later.
+        context.db.write_now(lambda tx: tx.conn.exec_driver_sql("ANALYZE"))
     finally:
         context.db.close()
     return Store(folder=folder, database=database, key=key)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import TypeGuard
+
+import muster.cli.up as cli_up
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,3 +47,17 @@ def test_an_agent_loads_no_server_and_a_server_no_agent() -> None:
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
         ).stdout.split()
         assert absent.isdisjoint(loaded), absent & set(loaded)
+
+
+def test_up_loads_no_web_framework_before_it_starts_its_agent() -> None:
+    """The two load at the same time: what the server loads first, the agent waits for."""
+    [up] = (node for node in ast.walk(ast.parse(Path(cli_up.__file__).read_text())) if _is_up(node))
+    imports = [ast.unparse(node) for node in up.body if isinstance(node, ast.ImportFrom)]
+    assert any("muster.server.setup" in line for line in imports)
+    script = "\n".join([*imports, "import sys", "print(*sys.modules)"])
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert {"fastapi", "starlette", "uvicorn"}.isdisjoint(loaded.stdout.split())
+
+
+def _is_up(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
+    return isinstance(node, ast.FunctionDef) and node.name == "up"

@@ -41,7 +41,7 @@ def up(
     from muster.domain.git import read_schemes
     from muster.logging import configure_logging
     from muster.server.context import Context, Settings
-    from muster.server.guard import is_loopback
+    from muster.server.loopback import is_loopback
     from muster.server.serve import bind, serve
     from muster.server.setup import DataDir, ensure_local_user, prepare
     from muster.store.database import sqlite_url

@@ -17,7 +17,8 @@ from muster.domain.errors import MusterError
 from muster.server import document, problems, web
 from muster.server.auth import Doorkeeper
 from muster.server.context import Context
-from muster.server.guard import Guard, is_loopback
+from muster.server.guard import Guard
+from muster.server.loopback import is_loopback
 from muster.server.routes import (
     accounts,
     agents,

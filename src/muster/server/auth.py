@@ -25,7 +25,7 @@ from fastapi.security.base import SecurityBase
 from muster.domain.access import Action, Actor, KeyKind
 from muster.domain.errors import NotAllowed, NotSignedIn
 from muster.server.context import Context
-from muster.server.guard import is_loopback
+from muster.server.loopback import is_loopback
 from muster.server.session import actor_of as session_actor
 from muster.server.session import cookie_name
 from muster.service import accounts

@@ -13,12 +13,6 @@ PING_SECONDS = 15.0  #: a connection is never silent for longer, so that each si
 PING = b": ping\r\n\r\n"
 
 
-def encoded(event: str, data: bytes, *, id: str | None = None) -> bytes:  # noqa: A002 - its name there
-    """One event; `data` is one line of JSON."""
-    head = b"" if id is None else b"id: %b\r\n" % id.encode()
-    return b"%bevent: %b\r\ndata: %b\r\n\r\n" % (head, event.encode(), data)
-
-
 class EventStream(StreamingResponse):
     """Sends what the generator makes, no faster than the client takes it, until one of them ends."""
 

@@ -7,7 +7,6 @@ there is one, this server itself.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from urllib.parse import urlsplit
 
@@ -16,20 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from muster.domain.errors import MusterError, NotAllowed, TooLarge
 from muster.domain.resources import readable_bytes
 from muster.server.context import MAX_BODY
+from muster.server.loopback import LOOPBACK_NAMES
 from muster.server.problems import problem_response
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Uploads that are read piece by piece and have limits of their own.
 STREAMED = re.compile(r"/api/v1/snapshots/[^/]+/blobs")
-
-
-def is_loopback(host: str) -> bool:
-    if host in LOOPBACK_NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Guard:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from muster.domain.observation import AttemptKey, Replica
 from muster.domain.run import RunState
-from muster.server.eventstream import encoded
+from muster.server.eventframe import encoded
 from muster.service.bus import Bus, run_topic
 from muster.store import attempts, runs
 from muster.store.database import Database

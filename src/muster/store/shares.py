@@ -117,8 +117,8 @@ def _head_start(priority: Priority) -> int:
 def _in_order() -> Select[Any]:
     """Those that wait, in the order of `muster.domain.share`: by level, use and rank.
 
-    In three steps, each from what the one before worked out. Written as one, every expression would stand
-    there with all that it is made of, over and over, and to read that takes longer than to do it.
+    In three steps, each from what the one before worked out. Done as one, every expression would stand
+    there with all that it is made of, over and over: that is why each step is kept by itself (OFFSET 0).
     """
     head_start = case(
         *((shares.c.priority == priority.value, _head_start(priority)) for priority in Priority), else_=0
@@ -141,11 +141,12 @@ def _in_order() -> Select[Any]:
         )
         .join_from(shares, _live, _live.c.author == shares.c.user, isouter=True)
         .where(shares.c.queue_id == bindparam("queue_id"), shares.c.rank.is_not(null()))
+        .offset(literal_column("0"))
         .subquery("standing")
     )
     since = _later(standing.c.rank + standing.c.head_start, standing.c.served_at)
     age = standing.c.head_start + bindparam("now", type_=BigInteger) - since
-    aged = select(standing, age.label("age")).subquery("aged")
+    aged = select(standing, age.label("age")).offset(literal_column("0")).subquery("aged")
     least = len(Priority) - 1
     pressing = case(*((aged.c.age >= _head_start(p), place) for place, p in enumerate(Priority)), else_=least)
     share = bindparam("share") == 1

@@ -12,7 +12,8 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from muster.domain.errors import MusterError, NotAllowed, NotFound, NotSignedIn
 from muster.server.auth import Ctx, Visitor, signed_in
 from muster.server.context import CLOSING, Context
-from muster.server.eventstream import PING, PING_SECONDS, EventStream, encoded, woken
+from muster.server.eventframe import encoded
+from muster.server.eventstream import PING, PING_SECONDS, EventStream, woken
 from muster.server.logfeed import LogFeed
 from muster.server.logshare import RunView
 from muster.server.problems import problem_response
