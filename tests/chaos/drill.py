@@ -259,7 +259,7 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
         striker = Striker(fleet, plan, rng)
         users = Users(client, draw(plan.runs, plan.longest, rng), marks, striker.progress)
         prober = Prober(client)
-        until(lambda: len(client.list_agents().items) == AGENTS, what="all agents")
+        until(lambda: len(client.list_agents().items) == AGENTS, seconds=_SETTLE * 2, what="all agents")
         began = time.time()
         users.start()
         prober.start()
