@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import structlog
@@ -130,12 +131,17 @@ class Driver:
     async def _adopt(self, item: InHand) -> bool:
         """Take charge of what another agent started; False: it started nothing."""
         item.submitting = True
+        rendered = None
+        with suppress(MusterError):  # a template that is not taken any more ends nothing that runs already
+            rendered = self._render(work_of(item.claim, macros=self._macros))
         try:
             while True:
                 try:
                     failpoint("adopt.before")
                     logs = await self._shipper.ends(item) if self._engine.marks_logs else NO_LOGS
-                    item.submitted = await self._engine.adopt(item.key, item.claim.epoch, logs)
+                    item.submitted = await self._engine.adopt(
+                        item.key, item.claim.epoch, logs, rendered=rendered
+                    )
                     failpoint("adopt.after")
                     break
                 except CannotPlace as error:

@@ -137,10 +137,18 @@ class Engine(Protocol):
     def observe(self) -> AsyncIterator[Observation]:
         """What happens, for all attempts submitted or adopted, as it happens."""
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        *,
+        rendered: Rendered | None = None,
+    ) -> bool:
         """Take charge of an attempt that another agent started. False: nothing of it is or was here.
         After True its state is told again through `observe`, including an end nobody saw.
-        `logs`: rank → how much of its log is safe, for engines that mark logs."""
+        `logs`: rank → how much of its log is safe, for engines that mark logs. `rendered`: what it was
+        started from, as far as that is known."""
 
     async def stop(self, key: AttemptKey) -> None:
         """Ask all members to end, then make them. Does not block; the end comes as observations."""

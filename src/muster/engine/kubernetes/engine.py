@@ -12,7 +12,16 @@ from urllib.parse import urlsplit
 import structlog
 
 from muster.domain.errors import Conflict, MusterError
-from muster.domain.observation import AttemptKey, Fact, Noted, Observation, ReplicaSeen, ReplicaState
+from muster.domain.observation import (
+    AttemptKey,
+    Fact,
+    Noted,
+    Observation,
+    Phase,
+    PhaseSeen,
+    ReplicaSeen,
+    ReplicaState,
+)
 from muster.domain.resources import UNBOUNDED, Resources
 from muster.engine.kubernetes.access import KindName
 from muster.engine.kubernetes.api import Api, Object
@@ -88,17 +97,31 @@ class KubernetesEngine:
         await self._view.ready()
         key = rendered.key
         await self._removal.make_room(key)
-        workload = Parts.of(rendered).workload
-        with translated(f"the kind {workload['kind']}"):
-            await self._view.include(await self._api.resource(workload["apiVersion"], workload["kind"]))
+        await self._include(rendered)
         made = await self._submitter.create(rendered, epoch=place.epoch, secrets=place.env)
         self._track(key, made, epoch=place.epoch)
+
+    async def _include(self, rendered: Rendered) -> None:
+        """See workloads of its kind, if none was there before."""
+        workload = Parts.of(rendered).workload
+        with translated(f"the kind {workload['kind']}"):
+            resource = await self._api.resource(workload["apiVersion"], workload["kind"])
+        await self._view.include(resource)
 
     def observe(self) -> AsyncIterator[Observation]:
         return self._observations()
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        *,
+        rendered: Rendered | None = None,
+    ) -> bool:
         await self._view.ready()
+        if rendered is not None:
+            await self._include(rendered)
         attempt = self._attempts.get(key)
         for workload in self._view.workloads(key):
             if workload.partial and attempt is None:
@@ -134,7 +157,7 @@ class KubernetesEngine:
         self._logbook.remove(key)
         left = self._view.workloads(key)
         if left:
-            self._spawn(self._removal.remove_after(self._keep.total_seconds(), left))
+            self._spawn(self._removal.remove_after(self._keep.total_seconds(), key, left))
 
     async def leftovers(self) -> list[AttemptKey]:
         await self._view.ready()
@@ -200,6 +223,7 @@ class KubernetesEngine:
             key=key,
             epoch=epoch,
             members=workload.members,
+            at_once=workload.at_once,
             patience=self._patience,
             workload=self._view.made(key, workload),
         )
@@ -221,6 +245,8 @@ class KubernetesEngine:
             if replica.state.ended:
                 self._logbook.keep_error(attempt, replica.rank)
             self._tell(attempt.key, ReplicaSeen(replica=replica))
+        if attempt.becomes_full():
+            self._tell(attempt.key, PhaseSeen(phase=Phase.RUNNING))
         if attempt.lingers(now) and not (attempt.stopping or attempt.gone):
             attempt.stopping, attempt.because = True, LINGERED
             self._spawn(persist(lambda: self._end(attempt)))
@@ -238,6 +264,8 @@ class KubernetesEngine:
                 with translated(f"the end of run {attempt.key.run_id}"):
                     if not await self._submitter.remove(attempt.workload, epoch=attempt.epoch):
                         attempt.gone = True
+            if attempt.gone:  # somebody took it away from above its pods
+                await self._removal.remove(attempt.key)
         except MusterError:
             attempt.stopping = before
             raise

@@ -100,7 +100,14 @@ class ProcessEngine:
     def observe(self) -> AsyncIterator[Observation]:
         return self._observations()
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        *,
+        rendered: Rendered | None = None,
+    ) -> bool:
         claim = Claim(attempt=key.attempt, epoch=epoch)
         async with self._locks.guard(key.run_id) as guard:
             guard.claim(claim)

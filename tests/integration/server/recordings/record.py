@@ -117,7 +117,14 @@ class ToldEngine:
     def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         return None
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        *,
+        rendered: Rendered | None = None,
+    ) -> bool:
         if key in self.found:
             self.members[key] = 1
             self.member(key, "running")
