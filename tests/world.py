@@ -326,5 +326,5 @@ def member(rank: int, state: ReplicaState, **known: Any) -> ReplicaSeen:
     return ReplicaSeen(replica=Replica(rank=rank, state=state, **known))
 
 
-def phase(name: str) -> PhaseSeen:
-    return PhaseSeen(phase=Phase(name))
+def phase(name: str, detail: str = "") -> PhaseSeen:
+    return PhaseSeen(phase=Phase(name), detail=detail)

@@ -9,6 +9,7 @@ import pytest
 from cluster import binaries, packages
 from cluster.cluster import Cluster
 from cluster.errors import CannotBeHad
+from cluster.room import Room
 
 _HERE = Path(__file__).parent
 _numbers = count(1)
@@ -24,6 +25,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         packages.require()
         binaries.find()
+        Room.open().close()
     except CannotBeHad as why:
         _skip(ours, f"no cluster on this machine, which {len(ours)} tests need: {why}", config, items)
         return

@@ -50,9 +50,14 @@ class Room:
             lock = _lock_of(folder).open("w")
             fcntl.flock(lock, fcntl.LOCK_EX)
         (folder / "logs").mkdir()
-        for path in _control_group_folders(folder.name):
-            path.mkdir(exist_ok=True)
-        _delegate(folder.name)
+        try:
+            for path in _control_group_folders(folder.name):
+                path.mkdir(exist_ok=True)
+            _delegate(folder.name)
+        except OSError as error:
+            lock.close()
+            _remove(folder)
+            raise CannotBeHad(f"this machine gives nobody control groups of their own ({error})") from error
         with lock:  # from here on the two processes hold it that make the room
             outer = _unshare(folder, lock, dies_with_us=not stays)
         if outer is None:
@@ -177,10 +182,12 @@ def _sweep() -> None:
 @contextmanager
 def _all_rooms() -> Iterator[None]:
     """Nobody sweeps between the making of a folder and the taking of its lock."""
-    path = Path(tempfile.gettempdir()) / f"{_PREFIX.rstrip('-')}.{os.getuid()}.lock"
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    top = os.open(tempfile.gettempdir(), os.O_RDONLY | os.O_DIRECTORY)  # no file of its own, that would stay
+    try:
+        fcntl.flock(top, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(top)
 
 
 def _lock_of(folder: Path) -> Path:

@@ -91,9 +91,12 @@ async def bench_in(
     agent: str = "test",
     patience: Patience = SHORT,
     deadline: float = DEADLINE,
+    kubeconfig: Path | None = None,
 ) -> AsyncIterator[ClusterBench]:
-    """An engine of its own. What it leaves goes with the namespace."""
-    connection = connect(ClusterSettings(kubeconfig=cluster.kubeconfig, namespace=namespace))
+    """An engine of its own, with all rights or those of a `kubeconfig`. What it leaves goes with the
+    namespace."""
+    settings = ClusterSettings(kubeconfig=kubeconfig or cluster.kubeconfig, namespace=namespace)
+    connection = connect(settings)
     engine = KubernetesEngine(
         connection, directory / agent, agent=agent, keep=timedelta(hours=1), patience=patience
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,28 @@ def test_a_second_run_finds_the_cache_that_the_first_filled(
         assert found == "persistentvolumeclaim/nfs-pvc\n"
     finally:
         cluster.kubectl("delete", "pv", f"cache-of-{namespace}", "--wait=false")
+
+
+def test_what_a_run_writes_to_its_outputs_stays_where_the_page_says(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    page = (EXAMPLE.parents[2] / "docs" / "kubernetes.md").read_text()
+    (shown,) = re.findall(r"```yaml\n(template:.*?)```", page, re.DOTALL)
+    config = {"kind": "Job", **parse(shown.replace("claimName: results", "claimName: nfs-pvc"))}
+    results = tmp_path / "results"
+    results.mkdir()
+    provide_claim(cluster, namespace, results)
+    settings = ClusterSettings(kubeconfig=cluster.kubeconfig, namespace=namespace)
+
+    async def scenario() -> None:
+        async with engine_of(connect(settings), tmp_path, config=config) as bench:
+            for key in (FIRST, SECOND):
+                await bench.shell('echo "$MUSTER_RUN_ID" > "$MUSTER_OUTPUT_DIR/mine"', key=key)
+                assert (await bench.only(key)).state is ReplicaState.SUCCEEDED
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        cluster.kubectl("delete", "pv", f"cache-of-{namespace}", "--wait=false")
+    for key in (FIRST, SECOND):
+        assert (results / key.run_id / "mine").read_text() == f"{key.run_id}\n"

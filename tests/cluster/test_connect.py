@@ -206,7 +206,7 @@ def expired(cluster: Cluster, namespace: str) -> str:
 def test_credentials_that_have_expired_are_named_and_no_run_fails_for_them(
     cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view, "SYNC_WAIT", 2.0)
+    monkeypatch.setattr(view, "SYNC_WAIT", 3600.0)  # nobody waits for a refusal to pass
     token = expired(cluster, namespace)
     kubeconfig = with_token(cluster, tmp_path, token)
     config = {"engine": "kubernetes", "kubernetes": {"kubeconfig": str(kubeconfig)}}

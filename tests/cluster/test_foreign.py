@@ -151,3 +151,34 @@ def test_a_kind_that_nobody_knows_is_watched_to_its_end(
                 tasks.create_task(part(bench))
 
     asyncio.run(scenario())
+
+
+def test_an_agent_that_never_saw_its_kind_takes_a_run_over(
+    ray: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pods or without: what a run was started from tells where to look."""
+    monkeypatch.setattr(attempt, "LINGER", timedelta(seconds=2))
+
+    async def takes_over(number: int, *, pods: bool) -> None:
+        async with bench_in(ray, namespace, tmp_path, agent=f"first-{number}") as first:
+            if pods:
+                made = await run_by_a_cluster(first, number, "echo up; exec sleep 300", **RULES)
+                await first.running(key(number))
+            else:
+                await first.submit(key=key(number), config=job(**RULES))
+                label = f"--selector=muster.dev/run-id={key(number).run_id}"
+                name = await first.kubectl("get", f"rayjobs.{GROUP}", label, "--output=name")
+                made = {"name": name.strip().partition("/")[2]}
+        async with bench_in(ray, namespace, tmp_path, agent=f"second-{number}") as second:
+            assert await second.engine.adopt(key(number), 2, config=job(**RULES))
+            await says(second, made["name"], jobStatus="FAILED", message="seen by the second")
+            replica = await second.only(key(number))
+            assert (replica.state, replica.reason) == (
+                ReplicaState.FAILED,
+                "muster.dev/failed-when holds: seen by the second",
+            )
+
+    async def scenario() -> None:
+        await asyncio.gather(takes_over(1, pods=False), takes_over(2, pods=True))
+
+    asyncio.run(scenario())

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from cluster.cluster import Cluster
 from cluster.runs import ClusterBench, bench_in, job, key
 from muster.domain.observation import ReplicaState
+from muster.engine.kubernetes import follow
 
 LINES = 100_000
 
@@ -95,5 +98,30 @@ def test_an_api_server_that_is_restarted_leaves_no_gap_and_no_repeat(
             assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 3)
             lines = bench.log(key(1)).splitlines()
             assert lines == [*(b"%d" % number for number in range(1, len(lines))), b"end"]
+
+    asyncio.run(scenario())
+
+
+def test_what_is_printed_while_the_kubelet_is_away_is_there_too(
+    cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the stream with it, which then ends in good order; soon after, so does the container."""
+    monkeypatch.setattr(follow, "STATUS_WAIT", 120.0)  # as long as a kubelet of a busy machine takes
+    mount = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    shared = {"volumes": [{"name": "shared", "hostPath": {"path": str(tmp_path)}}]}
+    script = "echo first; until [ -e /shared/go ]; do sleep 0.05; done; echo rest; touch /shared/gone"
+
+    async def scenario() -> None:
+        async with bench_in(cluster, namespace, tmp_path) as bench:
+            await bench.shell(script, key=key(1), config=job(mount, pod=shared))
+            await bench.says(b"first\n", key(1))
+            await asyncio.to_thread(cluster.room.stop, "kubelet")
+            try:
+                (tmp_path / "go").touch()
+                await bench.until((tmp_path / "gone").exists, "the container ends")
+            finally:
+                await asyncio.to_thread(cluster.start_kubelet)
+            replica = await bench.only(key(1))
+            assert (replica.state, bench.log(key(1))) == (ReplicaState.SUCCEEDED, b"first\nrest\n")
 
     asyncio.run(scenario())

@@ -7,12 +7,22 @@ from pathlib import Path
 
 from cluster.cluster import Cluster
 from cluster.runs import ClusterBench, bench_in, job, key
-from muster.domain.observation import ReplicaSeen, ReplicaState
-from muster.domain.run import AttemptEnd
+from muster.domain.observation import AttemptKey, ReplicaSeen, ReplicaState
+from muster.domain.run import AttemptEnd, RunState
 from muster.domain.training import Training
 from muster.domain.verdict import AttemptView, judge, merge
 
 SUCCEEDED = ReplicaState.SUCCEEDED
+
+
+def runs_before(bench: ClusterBench, key: AttemptKey, *, rank: int) -> bool:
+    """Was the run called running before that member was there?"""
+    view = AttemptView(members=3)
+    for seen in (one for one in bench.seen if one.key == key):
+        if isinstance(seen.fact, ReplicaSeen) and seen.fact.replica.rank == rank:
+            return judge(view, stop_requested=False).state is RunState.RUNNING
+        view = merge(view, seen.fact)
+    return False
 
 
 def test_pods_that_follow_each_other(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
@@ -50,6 +60,7 @@ def test_pods_that_follow_each_other(cluster: Cluster, namespace: str, tmp_path:
             assert replica.state is SUCCEEDED
             assert bench.log(key(4), rank).decode() == f"{replica.handle}\n"
         assert len({replica.handle for replica in replicas.values()}) == 3
+        assert runs_before(bench, key(4), rank=1), "it runs as soon as one does"
 
     async def more_than_run_at_a_time_numbered(bench: ClusterBench) -> None:
         config = job(completions=3, parallelism=2, completionMode="Indexed")
@@ -57,6 +68,7 @@ def test_pods_that_follow_each_other(cluster: Cluster, namespace: str, tmp_path:
         replicas = await bench.ended(key(5), members=3)
         assert {replica.state for replica in replicas.values()} == {SUCCEEDED}
         assert [bench.log(key(5), rank) for rank in range(3)] == [b"0\n", b"1\n", b"2\n"]
+        assert runs_before(bench, key(5), rank=2), "it runs as soon as two do"
 
     async def one_of_two_evicted(bench: ClusterBench) -> None:
         config = {

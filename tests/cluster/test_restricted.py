@@ -25,7 +25,7 @@ from muster.engine.kubernetes.connect import ClusterSettings, connect
 from muster.engine.port import Work
 
 MANIFEST: dict[str, Any] = {"spec": {"template": TEMPLATE["template"]}}
-WHO = 'echo "$(id -u) $(grep NoNewPrivs /proc/self/status)"; touch /dev/shm/mine'
+WHO = 'echo "$(id -u) $(grep NoNewPrivs /proc/self/status)"; touch /dev/shm/mine "$MUSTER_OUTPUT_DIR/mine"'
 ROW = [
     pytest.param(MANIFEST, None, id="a whole Job"),
     pytest.param(TEMPLATE, None, id="a pod template"),

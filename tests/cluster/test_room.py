@@ -91,6 +91,17 @@ def test_rooms_at_once_have_addresses_of_their_own(opened: Room) -> None:
         beside.close()
 
 
+def test_where_not_even_root_may_make_one_one_line_says_so() -> None:
+    fewer = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all"]
+    words = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(Path(__file__).parent)]
+    done = subprocess.run([*fewer, sys.executable, *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [said] = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert "no cluster on this machine, which" in said
+    assert "gives no process a room of its own (unshare: unshare failed: Operation not permitted)" in said
+    assert "1 skipped" in done.stdout.splitlines()[-1]
+
+
 def test_a_part_that_ends_too_soon_is_quoted(opened: Room) -> None:
     opened.start("part", "sh", "-c", "echo 'the flag is unknown' >&2; exit 3")
     with pytest.raises(ClusterError, match=r"part ended with 3:\nthe flag is unknown"):

@@ -51,7 +51,7 @@ log = structlog.get_logger()
 USAGE_FIRST, USAGE_EVERY = 5.0, 10.0
 CLUSTER_EVERY = 10.0  #: seconds between looks at a cluster in which something changes
 POLL_PAUSE = 0.01  #: seconds from one request for work to the next: runs that end in between free one room
-TIDY_EVERY = 3600.0
+TIDY_EVERY, TIDY_AGAIN = 3600.0, 30.0  #: seconds; again where the engine could not look
 GOODBYE = 10.0  #: seconds an agent takes to leave properly
 STOP_RUNS = 120.0  #: and if it stops its runs first
 
@@ -237,10 +237,17 @@ class Agent:
 
     async def _tidy_forever(self) -> None:
         while True:
-            await self._discard_leftovers()
-            live = {item.key for item in self._ledger.items()} | set(await self._engine.leftovers())
-            await self._preparer.prune(live=live, now=time.time())
-            await asyncio.sleep(TIDY_EVERY)
+            try:
+                await self._tidy()
+                await asyncio.sleep(TIDY_EVERY)
+            except CannotPlace as error:  # the engine cannot see what there is just now
+                log.warning("cannot look for what runs left", reason=error.detail)
+                await asyncio.sleep(TIDY_AGAIN)
+
+    async def _tidy(self) -> None:
+        await self._discard_leftovers()
+        live = {item.key for item in self._ledger.items()} | set(await self._engine.leftovers())
+        await self._preparer.prune(live=live, now=time.time())
 
     async def _discard_leftovers(self) -> None:
         """Remove what attempts left that ended while no agent was looking."""
@@ -270,7 +277,11 @@ class Agent:
 
     def _let_go(self, key: AttemptKey, why: str) -> None:
         self._driver.let_go(key, why)
-        self._spawn(self._discard_leftovers())
+        self._spawn(self._tidy_after())
+
+    async def _tidy_after(self) -> None:
+        with suppress(CannotPlace):
+            await self._discard_leftovers()
 
     # leaving
 

@@ -55,11 +55,12 @@ class Replica:
 
 
 class Phase(StrEnum):
-    """Where an attempt is before its replicas exist."""
+    """Where an attempt is, where its replicas alone cannot tell."""
 
     PREPARING = "preparing"  #: code, environment, image
     PENDING = "pending"  #: handed to the engine, waiting for a place
     STARTING = "starting"  #: placed, members coming up
+    RUNNING = "running"  #: as many members run as can at once; others come after them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from muster.domain.observation import (
 )
 from muster.domain.run import AttemptEnd, RunState
 
-_PHASES = {None: 0, Phase.PREPARING: 1, Phase.PENDING: 2, Phase.STARTING: 3}
+_PHASES = {None: 0, Phase.PREPARING: 1, Phase.PENDING: 2, Phase.STARTING: 3, Phase.RUNNING: 4}
 _PROGRESS = {ReplicaState.PENDING: 0, ReplicaState.STARTING: 1, ReplicaState.RUNNING: 2}
 
 
@@ -85,7 +85,8 @@ def judge(view: AttemptView, *, stop_requested: bool) -> Judgement:
         return _judge_cut_short(view.end, stop_requested=stop_requested)
     if stop_requested:
         return Judgement(state=RunState.STOPPING)
-    if len(states) >= view.members and all(_is_up(state) for state in states):
+    all_up = len(states) >= view.members and all(_is_up(state) for state in states)
+    if all_up or view.phase is Phase.RUNNING:
         return Judgement(state=RunState.RUNNING)
     if any(state is not ReplicaState.PENDING for state in states):
         return Judgement(state=RunState.STARTING)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from muster.domain.agent import Agent
 from muster.domain.observation import AttemptKey, Replica, ReplicaState
-from muster.domain.run import LOST_AFTER, EventType, Run, RunHead, RunState
+from muster.domain.run import LOST_AFTER, Event, EventType, Run, RunHead, RunState
 from muster.service.explanation import Explanation, in_words
 from muster.store import agents, attempts, events
 
@@ -81,13 +81,14 @@ def explain_live(conn: Connection, run: Run, *, now: datetime) -> Explanation:
     members = attempts.replicas_of(conn, key) if coming else []
     groups = _groups(members)
     total = max(head.nodes, len(members))
-    told = [_told(group, total) for group in groups]
+    newest = events.of_run(conn, run.id, after=head.last_event - _RECENT)
+    told = [_told(group, total) for group in groups] or _why_pending(head, newest)
     details = [_stopped(words) for words in told[1:]]
     if groups and (up := sum(one.state is ReplicaState.RUNNING for one in members)):
         details.append(f"{up} of {total} members {_is(up)} up already.")
     return Explanation(
         summary=_stopped(": ".join([_sentence(head, agents.find(conn, head.agent_id), groups), *told[:1]])),
-        details=(*details, *_notes(conn, run, told=[group[0].reason for group in groups])),
+        details=(*details, *_notes(newest, told=[group[0].reason for group in groups])),
         advice=next((advice for group in groups if (advice := _advice(group[0].reason))), ""),
     )
 
@@ -152,9 +153,16 @@ def _is(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _notes(conn: Connection, run: Run, *, told: Sequence[str]) -> list[str]:
+def _why_pending(head: RunHead, newest: Sequence[Event]) -> list[str]:
+    """What its agent said, where there are no members that could say it."""
+    if head.state is not RunState.PENDING:
+        return []
+    moves = [event.data for event in newest if event.type is EventType.STATE]
+    return [str(moves[-1]["reason"])] if moves and moves[-1].get("reason") else []
+
+
+def _notes(newest: Sequence[Event], *, told: Sequence[str]) -> list[str]:
     """The newest, but for those that a member's reason says again."""
-    newest = events.of_run(conn, run.id, after=run.head.last_event - _RECENT)
     notes = [str(event.data["message"]) for event in newest if event.type is EventType.NOTE]
     return [note for note in notes if not any(_core(note) in reason for reason in told)][-NOTES:]
 

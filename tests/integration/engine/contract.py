@@ -41,17 +41,19 @@ class Bench:
             self.seen.append(observation)
             self.news.set()
 
-    async def submit(
+    async def submit(self, *command: str, epoch: int = 1, **options: Any) -> None:
+        await self.engine.submit(self.render(self.work(*command, **options)), self.place(epoch))
+
+    def work(
         self,
         *command: str,
         key: AttemptKey = KEY,
-        epoch: int = 1,
         training: Training | None = None,
         config: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
         inputs: Mapping[str, Any] | None = None,
-    ) -> None:
-        work = Work(
+    ) -> Work:
+        return Work(
             key=key,
             run_name="my run",
             project="proj",
@@ -64,7 +66,6 @@ class Bench:
             env=env or {},
             inputs=inputs or {},
         )
-        await self.engine.submit(self.render(work), self.place(epoch))
 
     async def shell(self, script: str, **options: Any) -> None:
         await self.submit("sh", "-c", script, **options)

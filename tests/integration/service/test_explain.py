@@ -100,6 +100,7 @@ def test_an_estimate_comes_from_how_long_the_last_runs_took(world: World) -> Non
         ((), "An agent on host-1 has just taken it."),
         ((phase("preparing"),), "Its code and environment are being prepared on host-1."),
         ((phase("pending"),), "It waits for a place on host-1."),
+        ((phase("pending", "All GPUs are taken."),), "It waits for a place on host-1: All GPUs are taken."),
         ((member(0, ReplicaState.STARTING),), "Its members are coming up on host-1."),
         ((member(0, UP),), "It is running on host-1."),
     ],
@@ -211,6 +212,7 @@ def in_cluster(world: World, *, nodes: int = 1) -> tuple[Worker, str]:
         ((), "An agent in the cluster at 10.0.0.1:6443 has just taken it.", ""),
         ((phase("preparing"),), f"It is being made ready {AT}.", ""),
         ((phase("pending"),), f"It waits for a place {AT}.", ""),
+        ((phase("pending", "It does not answer."),), f"It waits for a place {AT}: It does not answer.", ""),
         (
             (member(0, PENDING, reason=FULL), member(1, PENDING, reason=FULL)),
             f"It waits for a place {AT}: 2 of 2 members have none: {FULL}",

@@ -49,7 +49,7 @@ def judged(facts: Sequence[Fact], members: int = 1, *, stop: bool = False) -> Ju
 
 # --- the table -------------------------------------------------------------------------------------
 
-PREPARING, PENDING, STARTING = (PhaseSeen(phase=phase) for phase in Phase)
+PREPARING, PENDING, STARTING, FULL = (PhaseSeen(phase=phase) for phase in Phase)
 PREEMPTED = EndSeen(end=End.PREEMPTED, reason="A bigger one came.")
 LOST = EndSeen(end=End.LOST, reason="Nothing was found.")
 NOT_STARTED = EndSeen(end=End.COULD_NOT_START, reason="No such folder.")
@@ -72,6 +72,9 @@ NOT_STARTED = EndSeen(end=End.COULD_NOT_START, reason="No such folder.")
         ([seen(0, UP), seen(1, UP)], 2, "running", None),
         ([seen(0, DONE), seen(1, UP)], 2, "running", None),
         ([seen(0, DONE)], 2, "starting", None),
+        ([seen(0, UP), FULL], 3, "running", None),
+        ([seen(0, DONE), FULL, seen(1, COMING)], 3, "running", None),
+        ([FULL, seen(0, DONE), seen(1, BAD)], 2, "failed", "failed"),
         ([seen(0, DONE)], 1, "succeeded", "succeeded"),
         ([seen(0, BAD)], 1, "failed", "failed"),
         ([seen(0, DONE), seen(1, BAD)], 2, "failed", "failed"),

@@ -2847,10 +2847,10 @@ export interface components {
         };
         /**
          * Phase
-         * @description Where an attempt is before its replicas exist.
+         * @description Where an attempt is, where its replicas alone cannot tell.
          * @enum {string}
          */
-        Phase: "preparing" | "pending" | "starting";
+        Phase: "preparing" | "pending" | "starting" | "running";
         /** PhaseFact */
         PhaseFact: {
             /**

@@ -76,6 +76,8 @@ def _core(kind: str, plural: str) -> Resource:
 PODS = _core("Pod", "pods")
 EVENTS = _core("Event", "events")
 SECRETS = _core("Secret", "secrets")
+SERVICES = _core("Service", "services")
+CONFIG_MAPS = _core("ConfigMap", "configmaps")
 JOBS = Resource(group="batch", version="v1", plural="jobs", kind="Job", namespaced=True)
 
 

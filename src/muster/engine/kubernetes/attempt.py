@@ -55,6 +55,7 @@ class Workload:
     version: str = ""  #: its resource version, as last seen
     epoch: int = 0
     members: int = 1
+    at_once: int = 1  #: how many of them there are at a time
     partial: bool = False  #: what goes with it may not be there yet: whoever has the run must go on making it
     gang: bool = False  #: Muster wrote it, for members that go on together or not at all
     status: Status = OPEN
@@ -65,6 +66,7 @@ class Attempt:
     key: AttemptKey
     epoch: int
     members: int
+    at_once: int
     patience: Patience = PATIENCE
     workload: Workload | None = None  #: as last seen
     gone: bool = False  #: the workload was there, and is not any more
@@ -77,6 +79,7 @@ class Attempt:
     refused_at: datetime | None = None  #: since when they are refused for good
     trouble: dict[str, str] = field(default_factory=dict)  #: uid → the cluster's words about what it needs
     stuck: dict[str, datetime] = field(default_factory=dict)  #: uid → since when it cannot come up
+    full: bool = False  #: it was told that as many run as can
     told: dict[int, Replica] = field(default_factory=dict)
     failed: dict[int, Replica] = field(default_factory=dict)  #: those we gave up on
     awaited: dict[int, tuple[int, datetime]] = field(default_factory=dict)
@@ -163,8 +166,17 @@ class Attempt:
         live = (pod for pod in self.pods.values() if pod.uid not in self.removed)
         return now >= self.over_since + LINGER and any(not (pod.over or pod.told_at) for pod in live)
 
+    def becomes_full(self) -> bool:
+        """From now on as many run as can, and others come after them. Where all run at once, their own
+        states say so."""
+        up = sum(one.state in (ReplicaState.RUNNING, ReplicaState.SUCCEEDED) for one in self.told.values())
+        if self.full or self.at_once >= self.members or up < self.at_once:
+            return False
+        self.full = True
+        return True
+
     def ranked(self) -> dict[int, list[Pod]]:
-        return by_rank(self.pods.values(), members=self.members)
+        return by_rank(self.pods.values(), members=self.members, at_once=self.at_once)
 
     def news(self, logs: Mapping[str, LogProgress], *, now: datetime) -> list[Replica]:
         """What changed of the members. `logs`: pod uid → how much of its output is here."""

@@ -8,8 +8,8 @@ A stream may begin again from a mark, and be cut anywhere. What is in the file a
    lines are known by their times.
 
 A mark counts from the second before the newest one, not from the newest: a line printed a little earlier
-may still come, and must be among those that the cluster sends from there on. (One that claims an earlier
-second than the very first line is missed, if the stream begins again within that second.)
+may still come, and must be among those that the cluster sends from there on. Until there are three seconds a
+mark counts from the very beginning, and all of it is asked for again.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class _Count:
 
     first: str
     second: float
+    whole: bool  #: from the very first line on, so that earlier seconds count too
     size: int = 0
 
 
@@ -87,8 +88,9 @@ class Copy:
             self._by_time = time != self._from.first
         second = self._second(time)
         if not self._counts or second > self._counts[-1].second:
-            self._counts = [*self._counts[-1:], _Count(first=time, second=second)]
-        self._counting = [count for count in self._counts if second >= count.second]
+            whole = not self._counts and not self._from.since
+            self._counts = [*self._counts[-1:], _Count(first=time, second=second, whole=whole)]
+        self._counting = [count for count in self._counts if count.whole or second >= count.second]
         self._is_known = self._by_time and _moment(time) <= _moment(self._from.last)
         is_new = not self._is_known and not self._left()
         self._advance(len(stamp))
@@ -119,7 +121,7 @@ class Copy:
         if not self._counts:
             return self._from
         oldest = self._counts[0]
-        return Mark(first=oldest.first, size=oldest.size, last=self._last)
+        return Mark(first=oldest.first, size=oldest.size, last=self._last, whole=oldest.whole)
 
     def _write(self, *, whole_lines: bool) -> None:
         size, mark = self._safe if whole_lines else (len(self._out), self._mark())

@@ -13,7 +13,16 @@ import structlog
 
 from muster.domain.cluster import Cluster
 from muster.domain.errors import Conflict, MusterError
-from muster.domain.observation import AttemptKey, Fact, Noted, Observation, ReplicaSeen, ReplicaState
+from muster.domain.observation import (
+    AttemptKey,
+    Fact,
+    Noted,
+    Observation,
+    Phase,
+    PhaseSeen,
+    ReplicaSeen,
+    ReplicaState,
+)
 from muster.domain.resources import UNBOUNDED, Resources
 from muster.engine.kubernetes.access import KindName
 from muster.engine.kubernetes.api import Api, Object
@@ -154,7 +163,7 @@ class KubernetesEngine:
         self._logbook.remove(key)
         left = self._view.workloads(key)
         if left:
-            self._spawn(self._removal.remove_after(self._keep.total_seconds(), left))
+            self._spawn(self._removal.remove_after(self._keep.total_seconds(), key, left))
 
     async def leftovers(self) -> list[AttemptKey]:
         await self._view.ready()
@@ -221,6 +230,7 @@ class KubernetesEngine:
             key=key,
             epoch=epoch,
             members=workload.members,
+            at_once=workload.at_once,
             patience=self._patience,
             workload=self._view.made(key, workload),
         )
@@ -242,6 +252,8 @@ class KubernetesEngine:
             if replica.state.ended:
                 self._logbook.keep_error(attempt, replica.rank)
             self._tell(attempt.key, ReplicaSeen(replica=replica))
+        if attempt.becomes_full():
+            self._tell(attempt.key, PhaseSeen(phase=Phase.RUNNING))
         if attempt.lingers(now) and not (attempt.stopping or attempt.gone):
             attempt.stopping, attempt.because = True, LINGERED
             self._spawn(persist(lambda: self._end(attempt)))
@@ -259,6 +271,8 @@ class KubernetesEngine:
                 with translated(f"the end of run {attempt.key.run_id}"):
                     if not await self._submitter.remove(attempt.workload, epoch=attempt.epoch):
                         attempt.gone = True
+            if attempt.gone:  # somebody took it away from above its pods
+                await self._removal.remove(attempt.key)
         except MusterError:
             attempt.stopping = before
             raise

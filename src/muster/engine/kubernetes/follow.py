@@ -72,8 +72,10 @@ class Follower:
             ended, pauses, mark = self._has_ended(name, life), AGAIN, self._spool.marks.get(who)
             try:
                 await self._read(name, life, who)
-                if await self._ends_within(STATUS_WAIT, name, life):
+                if ended:
                     break
+                if await self._ends_within(STATUS_WAIT, name, life):
+                    continue  # once more: a kubelet that went away ends a stream as if that were all
             except ApiError as error:
                 if error.status == 404 or (error.status == 400 and ended):
                     break  # the pod, or that life's log, is not there any more

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from muster.domain.observation import AttemptKey
 from muster.domain.provenance import INJECTED
+from muster.engine.kubernetes.names import helper_name
 
 EnvValue: TypeAlias = Mapping[str, Any]  #: `{value: …}` or `{valueFrom: …}`, as a container's `env` has it
 
@@ -22,8 +23,8 @@ class Gang:
     source: str = INJECTED  #: of that number
 
     def helper_name(self, what: str) -> str:
-        """Of an object that goes with the workload; legal for all kinds, a Service's too."""
-        return f"muster-{self.key.run_id}-{self.key.attempt}-{what}"
+        """Of an object that goes with the workload."""
+        return helper_name(self.key, what)
 
 
 @dataclass(frozen=True, kw_only=True)

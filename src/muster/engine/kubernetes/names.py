@@ -29,6 +29,11 @@ def secret_name(key: AttemptKey) -> str:
     return f"muster-{key.run_id}-{key.attempt}"
 
 
+def helper_name(key: AttemptKey, what: str) -> str:
+    """Of an object that goes with a workload; legal for all kinds, a Service's too."""
+    return f"muster-{key.run_id}-{key.attempt}-{what}"
+
+
 def legal_name(text: str, limit: int = MAX) -> str:
     """`text` as an RFC 1123 label of at most 63 characters, or fewer."""
     if len(text) <= limit and _NAME.fullmatch(text):

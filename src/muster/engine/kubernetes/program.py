@@ -123,7 +123,7 @@ def write_env(
     is_main = {id(container) for container in mains}
     for container in containers or mains:
         if id(container) in is_main or (work.image and container.get("image") == work.image):
-            known = {*_env_of(container), *launch}
+            known = {*env_of(container), *launch}
             fresh = {name: (body, INJECTED) for name, body in defaults.items() if name not in known}
             set_env(writer, container, {**launch, **own, **fresh, **ours})
         else:
@@ -132,7 +132,7 @@ def write_env(
 
 def set_env(writer: Writer, container: dict[str, Any], values: Mapping[str, tuple[EnvValue, str]]) -> None:
     """Each with its source."""
-    known = _env_of(container)
+    known = env_of(container)
     fresh = []
     for name, (body, source) in values.items():
         item = known.get(name)
@@ -147,5 +147,6 @@ def set_env(writer: Writer, container: dict[str, Any], values: Mapping[str, tupl
         writer.prepend(container, "env", fresh)
 
 
-def _env_of(container: dict[str, Any]) -> dict[Any, dict[str, Any]]:
+def env_of(container: dict[str, Any]) -> dict[Any, dict[str, Any]]:
+    """By name."""
     return {item.get("name"): item for item in container.get("env") or () if isinstance(item, dict)}

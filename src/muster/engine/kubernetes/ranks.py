@@ -1,7 +1,8 @@
 """Which member of the run a pod is.
 
 Where the cluster numbers its pods, that number is the rank. Where it does not, ranks go by the order in
-which pods were made: equal for every agent that looks, because later pods only come after earlier ones.
+which pods were made: equal for every agent that looks, because later pods only come after earlier ones, and
+those that are made at once are numbered when all of them are there.
 A pod that stands in for a failed one takes its rank.
 """
 
@@ -12,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from muster.engine.kubernetes.pod import Pod
 
 
-def by_rank(pods: Iterable[Pod], *, members: int) -> dict[int, list[Pod]]:
-    """Each rank's pods, the newest last. Ranks without an index wait until all members are there."""
+def by_rank(pods: Iterable[Pod], *, members: int, at_once: int) -> dict[int, list[Pod]]:
+    """Each rank's pods, the newest last. Without an index they wait until as many are there as go at once."""
     ordered = sorted(pods, key=lambda pod: (pod.created, pod.name))
     found: dict[int, list[Pod]] = {}
     unnumbered = []
@@ -22,7 +23,7 @@ def by_rank(pods: Iterable[Pod], *, members: int) -> dict[int, list[Pod]]:
             unnumbered.append(pod)
         elif pod.index < members:
             found.setdefault(pod.index, []).append(pod)
-    if unnumbered and (members == 1 or len(unnumbered) >= members or _is_trickle(unnumbered)):
+    if len(unnumbered) >= min(at_once, members) or _is_trickle(unnumbered):
         _deal(unnumbered, found, members)
     return found
 

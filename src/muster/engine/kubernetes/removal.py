@@ -10,9 +10,10 @@ import structlog
 
 from muster.domain.errors import CannotPlace, MusterError, Overtaken
 from muster.domain.observation import AttemptKey
-from muster.engine.kubernetes.api import PODS, Api
+from muster.engine.kubernetes.api import CONFIG_MAPS, PODS, SECRETS, SERVICES, Api
 from muster.engine.kubernetes.attempt import Workload
 from muster.engine.kubernetes.member import NODE_GONE
+from muster.engine.kubernetes.names import helper_name, secret_name
 from muster.engine.kubernetes.pod import Pod
 from muster.engine.kubernetes.submit import Submitter, translated
 from muster.engine.kubernetes.view import View
@@ -31,7 +32,7 @@ class Removal:
         """Ask for the end of all there is of an attempt."""
         with translated(f"the end of run {key.run_id}"):
             for workload in self._view.workloads(key):
-                if not await self._submitter.remove(workload):
+                if not await self._remove(key, workload):
                     self._view.missed(key, workload.uid)
             if self._view.workloads(key):
                 return  # its pods go with it
@@ -57,15 +58,31 @@ class Removal:
         if live or any(self._view.workloads(other) for other in older):
             raise CannotPlace(f"An earlier attempt of run {key.run_id} is still going away.")
 
-    async def remove_after(self, seconds: float, workloads: list[Workload]) -> None:
+    async def remove_after(self, seconds: float, key: AttemptKey, workloads: list[Workload]) -> None:
         await asyncio.sleep(seconds)
         for workload in workloads:
 
             async def remove(workload: Workload = workload) -> None:
                 with translated(f"{workload.resource.kind} {workload.name}"):
-                    await self._submitter.remove(workload)
+                    await self._remove(key, workload)
 
             await persist(remove)
+
+    async def _remove(self, key: AttemptKey, workload: Workload) -> bool:
+        """False: it was gone."""
+        if workload.resource == PODS and not workload.epoch:
+            # Not a run by itself, but the pod of a workload that somebody deleted without what it owned.
+            await self._sweep(key, workload.namespace)
+        return await self._submitter.remove(workload)
+
+    async def _sweep(self, key: AttemptKey, namespace: str) -> None:
+        """What has no owner any more, by name: an agent may not look for Secrets."""
+        for resource, name in (
+            (SECRETS, secret_name(key)),
+            (SERVICES, helper_name(key, "nodes")),
+            (CONFIG_MAPS, helper_name(key, "launcher")),
+        ):
+            await self._api.delete(resource, namespace, name)
 
 
 async def persist(act: Callable[[], Coroutine[Any, Any, None]]) -> None:

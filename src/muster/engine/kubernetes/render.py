@@ -19,7 +19,7 @@ from muster.domain.resources import Resources
 from muster.domain.template import fill
 from muster.domain.training import Launcher
 from muster.engine.facts import run_macros
-from muster.engine.kubernetes import code, config, inject, launcher, pods, program, restricted
+from muster.engine.kubernetes import code, config, inject, launcher, outputs, pods, program, restricted
 from muster.engine.kubernetes.gang import Gang, Meeting
 from muster.engine.kubernetes.kinds.kind import Form, Kind, Rules
 from muster.engine.kubernetes.names import MAX, legal_label, legal_name, make_legal
@@ -175,6 +175,7 @@ def _write_workload(
         shm = inject.shared_memory_for(work.training, pod, main, by_limit=meeting is not None)
         said = origins.training if work.training and work.training.shm else INJECTED
         resources += _write_pod(work, writer, pod, rules, shm, said) * pod.count
+        outputs.offer(writer, pod)
     _number(writer, templates)
     members = sum(pod.members for pod in templates)
     if trainer is not None:

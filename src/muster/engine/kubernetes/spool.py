@@ -20,14 +20,15 @@ class Mark:
     first: str = ""  #: the time of the line from which is counted, the first one of its second
     size: int = 0  #: bytes from there that are in the file, as the cluster sends them
     last: str = ""  #: the time of the newest line, in case the cluster threw the first one away
+    whole: bool = False  #: it is counted from the very first line, so lines of any second count
 
     @property
     def since(self) -> str:
         """What to ask the cluster for: it takes whole seconds."""
-        return whole_seconds(self.first) if self.first else ""
+        return whole_seconds(self.first) if self.first and not self.whole else ""
 
     def data(self) -> list[str | int]:
-        return [self.first, self.size, self.last]
+        return [self.first, self.size, self.last, int(self.whole)]
 
 
 @dataclass(kw_only=True)
@@ -70,9 +71,13 @@ class Spool:
 def _read_marks(text: str) -> dict[str, Mark]:
     try:
         given = json.loads(text) if text else {}
-        return {who: Mark(first=str(f), size=int(n), last=str(t)) for who, (f, n, t) in given.items()}
+        return {who: _mark(*data) for who, data in given.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
+
+
+def _mark(first: object, size: int, last: object, whole: object = 0) -> Mark:
+    return Mark(first=str(first), size=int(size), last=str(last), whole=bool(whole))
 
 
 def whole_seconds(time: str) -> str:

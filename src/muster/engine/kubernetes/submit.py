@@ -22,7 +22,7 @@ from muster._failpoint import failpoint
 from muster.domain.errors import BadTemplate, CannotPlace, ClusterRefused, Overtaken
 from muster.domain.observation import AttemptKey
 from muster.domain.path import at
-from muster.engine.kubernetes import config
+from muster.engine.kubernetes import config, pods
 from muster.engine.kubernetes.api import SECRETS, Api, ApiError, Object, Resource, Unreachable
 from muster.engine.kubernetes.attempt import Workload
 from muster.engine.kubernetes.course import Status
@@ -33,6 +33,7 @@ from muster.engine.kubernetes.render import GANG
 from muster.engine.port import Rendered
 
 EPOCH, AGENT, REPLICAS = "muster.dev/epoch", "muster.dev/agent", "muster.dev/replicas"
+AT_ONCE = "muster.dev/at-once"  #: on a workload that has fewer replicas at a time
 PARTIAL = "muster.dev/partial"  #: on a workload until all that goes with it is there
 SUSPENDED = "It is suspended: somebody, or what admits it to the cluster, releases it later."
 _ADMITTED_ELSEWHERE = "kueue.x-k8s.io/queue-name"  #: a label: Kueue itself releases it
@@ -60,6 +61,7 @@ def read_workload(resource: Resource, item: Mapping[str, Any]) -> Workload:
     metadata = item["metadata"]
     notes = metadata.get("annotations") or {}
     epoch, members = notes.get(EPOCH, ""), notes.get(REPLICAS, "")
+    at_once = notes.get(AT_ONCE, members)
     return Workload(
         resource=resource,
         namespace=metadata.get("namespace", ""),
@@ -68,6 +70,7 @@ def read_workload(resource: Resource, item: Mapping[str, Any]) -> Workload:
         version=metadata.get("resourceVersion", ""),
         epoch=int(epoch) if epoch.isdecimal() else 0,
         members=int(members) if members.isdecimal() else 1,
+        at_once=int(at_once) if at_once.isdecimal() else 1,
         partial=PARTIAL in notes,
         gang=notes.get(GANG) == "true",
         status=_status(kind_of(resource.api_version, resource.kind), item, partial=PARTIAL in notes),
@@ -185,8 +188,10 @@ class Submitter:
         """The workload, and whether it is held back."""
         key, kind = rendered.key, kind_of(resource.api_version, resource.kind)
         body = copy.deepcopy(Parts.of(rendered).workload)
-        replicas = str(rendered.replicas)
-        notes = {EPOCH: str(epoch), AGENT: self._agent, REPLICAS: replicas, PARTIAL: "true"}
+        replicas, at_once = rendered.replicas, sum(pod.count for pod in pods.find(body))
+        notes = {EPOCH: str(epoch), AGENT: self._agent, REPLICAS: str(replicas), PARTIAL: "true"}
+        if 0 < at_once < replicas:
+            notes[AT_ONCE] = str(at_once)
         body["metadata"].setdefault("annotations", {}).update(notes)
         held = _hold_back(body, kind)
         try:

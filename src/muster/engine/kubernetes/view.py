@@ -46,6 +46,7 @@ class View:
         self._finding = asyncio.Lock()
         self._owners = Owners(api, self._pod, self._spawn)
         self._watches: dict[tuple[Resource, str, str], Watch] = {}
+        self._always: list[Watch] = []  #: those without which nothing can be said of any run
         self._tasks: set[asyncio.Task[None]] = set()
         self._workloads: dict[AttemptKey, dict[str, Workload]] = {}  #: key → uid → as last seen
         self._pods: dict[AttemptKey, dict[str, Pod]] = {}
@@ -56,25 +57,28 @@ class View:
         if not self._watches:
             fit = NodeFit(self._api, self._pod, self._spawn)
             for namespace in self._api.connection.namespaces:
-                self._watch(PODS, namespace, fit.see)
+                self._always.append(self._watch(PODS, namespace, fit.see))
                 self._watch(EVENTS, namespace, self._event, selector="")
-            self._watch_workloads(JOBS)
+            self._always += self._watch_workloads(JOBS)
         await self._find_kinds()
-        waiting = [watch for (what, *_), watch in self._watches.items() if what != EVENTS]
-        try:
-            async with asyncio.timeout(SYNC_WAIT):
-                for watch in waiting:
-                    await watch.synced.wait()
-        except TimeoutError:
-            refused = [watch.refused.message for watch in waiting if watch.refused]
-            server = self._api.connection.server
-            why = refused[0] if refused else f"the cluster at {server} does not answer"
-            raise CannotPlace(f"What runs in the cluster cannot be seen: {why}.") from None
+        await self._seen(self._always)
 
     async def include(self, resource: Resource) -> None:
         """Look at workloads of this kind too."""
-        self._watch_workloads(resource)
-        await self.ready()
+        await self._seen(self._watch_workloads(resource))
+
+    async def _seen(self, watches: Sequence[Watch]) -> None:
+        silent = f"the cluster at {self._api.connection.server} does not answer"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_WAIT):
+                for watch in watches:
+                    await watch.answered.wait()
+        blind = [watch for watch in watches if not watch.synced.is_set()]
+        if blind:
+            refused = [watch.refused.message for watch in blind if watch.refused]
+            raise CannotPlace(
+                f"What runs in the cluster cannot be seen: {refused[0] if refused else silent}."
+            )
 
     def attempts(self) -> list[AttemptKey]:
         """Attempts of which there is something."""
@@ -108,15 +112,17 @@ class View:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _watch_workloads(self, resource: Resource) -> None:
+    def _watch_workloads(self, resource: Resource) -> list[Watch]:
         def saw(item: Object, there: bool) -> None:
             self._workload(resource, item, there)
 
+        watches = []
         for namespace in self._api.connection.namespaces:
             if resource != PODS:
-                self._watch(resource, namespace, saw)
+                watches.append(self._watch(resource, namespace, saw))
             if kind_of(resource.api_version, resource.kind).is_foreign:
-                self._watch(PODS, namespace, self._owners.see, selector=OTHERS)
+                watches.append(self._watch(PODS, namespace, self._owners.see, selector=OTHERS))
+        return watches
 
     async def _find_kinds(self) -> None:
         """Look at all kinds that this agent is said to run, as far as the cluster has them."""
@@ -130,15 +136,16 @@ class View:
                 if resource is None:
                     log.warning("the cluster does not have this kind", kind=str(kind))
                 else:
-                    self._watch_workloads(resource)
+                    self._always += self._watch_workloads(resource)
                 self._unfound.pop(0)
 
-    def _watch(self, resource: Resource, namespace: str, saw: Listener, *, selector: str = OURS) -> None:
+    def _watch(self, resource: Resource, namespace: str, saw: Listener, *, selector: str = OURS) -> Watch:
         place = resource, namespace, selector
         if place not in self._watches:
             asked = {"labelSelector": selector} if selector else {}
             watch = self._watches[place] = Watch(self._api, resource, namespace, saw, selector=asked)
             self._spawn(watch.run())
+        return self._watches[place]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -5,7 +5,7 @@ What holds:
 1. Whoever listens hears of every object that is there, and of the last state of every object that goes:
    after a gap (the server forgot how far we were) everything is listed anew, and what is not in the list
    any more is told as gone.
-2. `synced` is set once the first list was told, and stays set.
+2. `synced` is set once the first list was told, and stays set; `answered` also if the cluster said no to it.
 3. A refusal or a silent server is tried again with growing pauses; nothing is asked while nothing changes.
 """
 
@@ -22,6 +22,7 @@ from muster.engine.kubernetes.api import Api, ApiError, Object, Resource, Unreac
 log = structlog.get_logger()
 PAGE = "500"
 GONE = 410
+REFUSALS = (401, 403, 404)  #: which waiting alone does not change
 #: seconds; shorter for a server that is away, which mostly means that it is being restarted
 SILENT_PAUSE, REFUSED_PAUSE = (0.1, 5.0), (0.5, 60.0)
 
@@ -48,6 +49,7 @@ class Watch:
         self._there: dict[str, Object] = {}  #: uid → what is needed to tell that it is gone
         self._version: str | None = None  #: None: everything must be listed
         self.synced = asyncio.Event()
+        self.answered = asyncio.Event()
         self.refused: ApiError | None = None  #: why nothing is seen just now
 
     async def run(self) -> None:
@@ -58,6 +60,7 @@ class Watch:
                     await self._list()
                 self.refused, failures = None, 0
                 self.synced.set()
+                self.answered.set()
                 await self._follow()
                 continue
             except ApiError as error:
@@ -67,6 +70,8 @@ class Watch:
                 if failures == 0:
                     log.warning("cannot watch", what=self._resource.plural, reason=error.message)
                 self.refused = error
+                if error.status in REFUSALS:
+                    self.answered.set()
                 pause = error.retry_after or _pause(REFUSED_PAUSE, failures)
                 if error.status in (403, 404):  # rights or the kind itself may come back changed
                     self._version = None

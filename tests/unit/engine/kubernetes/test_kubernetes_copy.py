@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,10 +39,10 @@ def stamp(at: int) -> str:
 
 def stream(entries: Sequence[Entry], since: str = "") -> bytes:
     """As the kubelet sends it: a time only where a line begins, also if that beginning is not sent."""
-    start = int(datetime.fromisoformat(since).timestamp() - NOON) * SECOND if since else 0
+    start = int(datetime.fromisoformat(since).timestamp() - NOON) * SECOND if since else None
     sent, begins = b"", True
     for entry in entries:
-        if entry.at >= start:
+        if start is None or entry.at >= start:
             sent += (f"{stamp(entry.at)} ".encode() if begins else b"") + entry.text
             sent += b"" if entry.partial else b"\n"
         begins = not entry.partial
@@ -82,8 +83,7 @@ def outputs(draw: st.DrawFn) -> list[Entry]:
         at += draw(st.sampled_from([0, 0, 1, 1000, SECOND // 3, SECOND, 5 * SECOND]))
         early = draw(st.sampled_from([0, 0, 0, 1, 1000, SECOND // 4]))
         long = draw(st.integers(0, 7)) == 0
-        first = entries[0].at // SECOND * SECOND if entries else 0  # nothing is older than what came first
-        entries.append(Entry(max(first, at - early), text, partial=long))
+        entries.append(Entry(at - early, text, partial=long))
     if entries and entries[-1].partial and draw(st.booleans()):
         entries.append(Entry(at, b"end"))
     return entries
@@ -136,6 +136,23 @@ def test_a_line_of_an_earlier_second_that_comes_late_is_neither_lost_nor_doubled
     read(spool, stream(before), breaks=True)
     read(spool, stream([*before, *after], spool.marks["main"].since))
     assert spool.path.read_bytes() == b"begin\nstderr\nstdout\nend\n"
+
+
+def test_so_is_one_that_claims_to_be_older_than_the_very_first(tmp_path: Path) -> None:
+    entries = [Entry(SECOND, b"stderr"), Entry(SECOND - 1, b"stdout"), Entry(SECOND + 1, b"end")]
+    for known in (1, 2):
+        spool = Spool.open(tmp_path / f"{known}.log")
+        read(spool, stream(entries[:known]), breaks=True)
+        read(spool, stream(entries, spool.marks["main"].since))
+        assert spool.path.read_bytes() == content(entries)
+
+
+def test_a_mark_of_an_earlier_version_is_gone_on_from(tmp_path: Path) -> None:
+    entries = [Entry(0, b"one"), Entry(SECOND, b"two")]
+    old = {"main": [stamp(0), len(stream(entries[:1])), stamp(0)]}
+    spool = Spool.open(tmp_path / "0.log", length=4, mark=json.dumps(old))
+    read(spool, stream(entries, spool.marks["main"].since))
+    assert spool.path.read_bytes() == b"\0\0\0\0two\n"
 
 
 def test_what_the_cluster_threw_away_is_not_waited_for(tmp_path: Path) -> None:

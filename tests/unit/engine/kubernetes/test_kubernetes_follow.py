@@ -151,4 +151,26 @@ def test_what_was_refused_before_lines_came_does_not_count_after_them(
     asyncio.run(scenario())
 
 
+def test_a_stream_that_ends_before_the_end_was_known_is_not_taken_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet that goes away ends it in good order, and the container prints on."""
+    monkeypatch.setattr(follow, "STATUS_WAIT", 10.0)
+
+    def answer(number: int) -> httpx2.Response:
+        more = f"{_LATER} two\n" if number == 2 else ""
+        return httpx2.Response(200, content=f"{_AT} one\n{more}")
+
+    async def scenario() -> None:
+        log = Log(tmp_path, answer)
+        log.follower.see(RUNS)
+        await log.asks(1)
+        log.follower.see(ENDED)
+        await log.ends()
+        assert log.spool.path.read_text() == "one\ntwo\n"
+        assert log.asked == 2
+
+    asyncio.run(scenario())
+
+
 _AT, _LATER = "2026-01-01T00:00:01.5Z", "2026-01-01T00:00:02.5Z"

@@ -183,8 +183,9 @@ def test_a_pod_of_a_silent_node_is_lost_once_its_grace_is_over() -> None:
 # ranks
 
 
-def ranks(pods: list[Pod], members: int) -> dict[int, list[str]]:
-    return {rank: [pod.name for pod in found] for rank, found in by_rank(pods, members=members).items()}
+def ranks(pods: list[Pod], members: int, at_once: int | None = None) -> dict[int, list[str]]:
+    found = by_rank(pods, members=members, at_once=at_once or members)
+    return {rank: [pod.name for pod in its] for rank, its in found.items()}
 
 
 def test_a_number_of_the_clusters_is_the_rank() -> None:
@@ -208,6 +209,8 @@ def test_who_stands_in_takes_the_rank_of_who_failed_or_was_deleted() -> None:
 def test_pods_that_come_one_after_the_other_are_ranked_as_they_come() -> None:
     pods = [pod(0, phase="Succeeded"), pod(1, seconds=9)]
     assert ranks(pods, 3) == {0: ["pod-0"], 1: ["pod-1"]}
+    assert ranks([pod(1)], 3, at_once=2) == {}
+    assert ranks([pod(1), pod(0)], 3, at_once=2) == {0: ["pod-0"], 1: ["pod-1"]}
 
 
 @given(
@@ -223,11 +226,13 @@ def test_ranks_do_not_depend_on_the_order_in_which_pods_are_heard_of(
 # an attempt
 
 
-def attempt(*pods: Pod, status: Status = OPEN, members: int = 1, **more: Any) -> Attempt:
+def attempt(
+    *pods: Pod, status: Status = OPEN, members: int = 1, at_once: int | None = None, **more: Any
+) -> Attempt:
     workload = Workload(
         resource=JOBS, namespace="default", name="train", uid="job", members=members, status=status
     )
-    made = Attempt(key=KEY, epoch=1, members=members, workload=workload, **more)
+    made = Attempt(key=KEY, epoch=1, members=members, at_once=at_once or members, workload=workload, **more)
     for one in pods:
         made.see_pod(one, there=True, now=NOON)
     return made
@@ -251,6 +256,19 @@ def test_a_failure_is_final_once_the_workload_says_so() -> None:
     assert (replica.state, replica.exit_code, replica.log_bytes) == (ReplicaState.FAILED, 3, 7)
     assert made.over
     assert news(made) == []
+
+
+def test_an_attempt_is_full_when_as_many_run_as_can_at_once() -> None:
+    made = attempt(pod(0, index=0), pod(1, index=1, containers=()), members=4, at_once=2)
+    news(made)
+    assert not made.becomes_full(), "one is still starting"
+    made.see_pod(pod(1, index=1), there=True, now=NOON)
+    news(made)
+    assert made.becomes_full()
+    assert not made.becomes_full(), "told once"
+    all_at_once = attempt(pod(0), members=1)
+    news(all_at_once)
+    assert not all_at_once.becomes_full(), "its members say so themselves"
 
 
 def test_an_end_waits_for_all_logs_of_all_pods_while_more_comes() -> None:

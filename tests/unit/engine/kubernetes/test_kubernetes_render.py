@@ -54,12 +54,15 @@ def test_the_least_config_becomes_a_whole_job() -> None:
     assert made["spec"]["template"]["metadata"] == {"labels": labels, "annotations": notes}
     assert (made["spec"]["backoffLimit"], made["spec"]["ttlSecondsAfterFinished"]) == (0, 86400)
     assert pod(made)["restartPolicy"] == "Never"
-    assert pod(made)["volumes"] == [{"name": "muster-shm", "emptyDir": {"medium": "Memory"}}]
+    assert pod(made)["volumes"] == [
+        {"name": "muster-shm", "emptyDir": {"medium": "Memory"}},
+        {"name": "muster-output", "emptyDir": {}},
+    ]
     assert container["name"] == "launch0"
     assert container["image"] == IMAGE
     assert container["command"] == ["python", "train.py", "--epochs", "3"]
     assert container["securityContext"] == SAFE
-    assert container["volumeMounts"] == [SHM]
+    assert container["volumeMounts"] == [SHM, {"name": "muster-output", "mountPath": "/muster/output"}]
     assert json.loads(env.pop("MUSTER_CONFIG")) == {"lr": 0.1}
     assert env == {
         "MUSTER_RUN_ID": "r123456789",
@@ -68,6 +71,7 @@ def test_the_least_config_becomes_a_whole_job() -> None:
         "MUSTER_ENTITY": "team",
         "MUSTER_QUEUE": "gpu",
         "MUSTER_ATTEMPT": "2",
+        "MUSTER_OUTPUT_DIR": "/muster/output",
         "MUSTER_URL": {"secretKeyRef": {"name": "muster-r123456789-2", "key": "MUSTER_URL"}},
         "MUSTER_API_KEY": {"secretKeyRef": {"name": "muster-r123456789-2", "key": "MUSTER_API_KEY"}},
     }
@@ -90,7 +94,7 @@ def test_what_the_owner_wrote_stands() -> None:
     assert made["metadata"]["labels"]["team"] == "vision"
     assert (made["spec"]["backoffLimit"], made["spec"]["ttlSecondsAfterFinished"]) == (3, 60)
     assert pod(made)["restartPolicy"] == "OnFailure"
-    assert "volumes" not in pod(made)
+    assert "muster-shm" not in {volume["name"] for volume in pod(made)["volumes"]}
     assert container["name"] == "main"
     assert container["image"] == "mine:2"
     assert container["securityContext"] == {
@@ -99,6 +103,26 @@ def test_what_the_owner_wrote_stands() -> None:
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     assert "command" not in container
+
+
+CLAIM = {"name": "kept", "persistentVolumeClaim": {"claimName": "kept"}}
+
+
+@pytest.mark.parametrize(
+    ("container", "volume", "folder"),
+    [
+        ({"env": [{"name": "MUSTER_OUTPUT_DIR", "value": "/kept/${run_id}"}]}, CLAIM, "/kept/r123456789"),
+        ({"volumeMounts": [{"name": "kept", "mountPath": "/muster/output/"}]}, CLAIM, "/muster/output"),
+        ({}, {**CLAIM, "name": "muster-output"}, "/muster/output"),
+    ],
+    ids=["named", "mounted", "volume"],
+)
+def test_an_owner_says_where_outputs_are_kept(
+    container: dict[str, Any], volume: dict[str, Any], folder: str
+) -> None:
+    made = manifest(job(container, pod={"volumes": [volume]}))
+    assert env_of(pod(made)["containers"][0])["MUSTER_OUTPUT_DIR"] == folder
+    assert [one for one in pod(made)["volumes"] if one["name"] != "muster-shm"] == [volume]
 
 
 def test_every_container_and_init_container_is_secured() -> None:
@@ -229,7 +253,7 @@ def test_a_launch_that_cannot_be_is_refused(
 
 def test_a_training_of_one_process_is_a_plain_run() -> None:
     assert manifest(job(), training=Training()) == manifest(job())
-    (volume,) = pod(manifest(job(), training=Training(shm="2Gi")))["volumes"]
+    volume, _ = pod(manifest(job(), training=Training(shm="2Gi")))["volumes"]
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "2Gi"}
 
 

@@ -69,11 +69,13 @@ def test_two_nodes_become_an_indexed_job_with_a_service_and_the_launcher() -> No
     assert main["terminationMessagePolicy"] == "FallbackToLogsOnError"
     assert main["volumeMounts"] == [
         {"name": "muster-shm", "mountPath": "/dev/shm"},
+        {"name": "muster-output", "mountPath": "/muster/output"},
         {"name": "muster-launcher", "mountPath": "/muster/bin", "readOnly": True},
         {"name": "muster-error", "mountPath": "/muster/error"},
     ]
     assert pod["volumes"] == [
         {"name": "muster-shm", "emptyDir": {"medium": "Memory", "sizeLimit": "32Gi"}},
+        {"name": "muster-output", "emptyDir": {}},
         {"name": "muster-launcher", "configMap": {"name": f"{own}-launcher"}},
         {"name": "muster-error", "emptyDir": {}},
     ]

@@ -95,7 +95,7 @@ class Answers:
 
 def attempt(*nodes: str) -> Attempt:
     """Its members run on these nodes; their uids are u0, u1 …"""
-    made = Attempt(key=KEY, epoch=1, members=len(nodes))
+    made = Attempt(key=KEY, epoch=1, members=len(nodes), at_once=len(nodes))
     at = datetime(2026, 1, 1, tzinfo=UTC)
     for rank, node in enumerate(nodes):
         made.pods[f"u{rank}"] = Pod(
