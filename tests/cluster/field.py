@@ -45,14 +45,19 @@ class Field:
         request = QueueRequest(name=name, resource="kubernetes", config=config, **given)
         self.client.create_queue(request)
 
-    def start_agent(self, *queues: str, name: str = "in-cluster", **env: str) -> None:
+    def start_agent(
+        self, *queues: str, name: str = "in-cluster", kubeconfig: Path | None = None, **env: str
+    ) -> None:
         """Returns once it serves them."""
         settings = {
             "engine": "kubernetes",
             "queues": list(queues),
             "name": name,
             "data_dir": str(self._folder / name),
-            "kubernetes": {"kubeconfig": str(self.cluster.kubeconfig), "namespace": self.namespace},
+            "kubernetes": {
+                "kubeconfig": str(kubeconfig or self.cluster.kubeconfig),
+                "namespace": self.namespace,
+            },
         }
         config = self._folder / f"{name}.yaml"
         config.write_text(json.dumps(settings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,8 @@ from cluster.field import Field
 from cluster.images import BUSYBOX, PYTHON
 from installation import text_of, until
 from muster.domain.run import RunState
+from muster.engine.kubernetes.access import rights
+from muster.engine.kubernetes.role import rules
 from muster.wire.runs import RunModel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,6 +169,64 @@ def test_a_stopped_run_leaves_nothing_in_the_cluster(field: Field) -> None:
     until(lambda: not field.left(run), seconds=60, what="nothing left")
 
 
+def test_what_is_orphaned_is_swept(field: Field) -> None:
+    """Somebody deletes the Job and keeps what it owned."""
+    field.queue("training", {"kind": "Job", "template": {"spec": {"containers": [{}]}}})
+    field.start_agent("training")
+    script = "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"
+    run = field.launch("training", ["sh", "-c", script], image=BUSYBOX, training={"nodes": 2})
+    until(lambda: {text_of(run, rank) for rank in (0, 1)} == {"up\n"}, seconds=120, what="both are up")
+    job = f"job/muster-{run.id}-1"
+    field.cluster.kubectl("delete", job, f"--namespace={field.namespace}", "--cascade=orphan")
+    left = field.left(run)
+    assert {name.partition("/")[0] for name in left} == {"pod", "secret", "service", "configmap"}
+    run.stop()
+    assert run.wait(90) is RunState.STOPPED
+    until(lambda: not field.left(run), seconds=90, what="nothing left")
+
+
+def test_a_gang_that_loses_a_member_is_tried_again_with_its_priority(field: Field) -> None:
+    spec = {"containers": [{}], "terminationGracePeriodSeconds": 1}
+    field.queue("training", {"kind": "Job", "template": {"spec": spec}})
+    field.start_agent("training")
+    script = 'echo "attempt $MUSTER_ATTEMPT"; if [ $MUSTER_ATTEMPT = 1 ]; then exec sleep 300; fi'
+    run = field.launch(
+        "training", ["sh", "-c", script], image=BUSYBOX, training={"nodes": 2}, priority="high"
+    )
+    until(lambda: run.state is RunState.RUNNING, seconds=120, what="running")
+    place = f"/api/v1/namespaces/{field.namespace}/pods"
+    pods = field.cluster.api.get(place).raise_for_status().json()["items"]
+    name = pods[0]["metadata"]["name"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    field.cluster.api.post(f"{place}/{name}/eviction", json=eviction).raise_for_status()
+    assert run.wait(180) is RunState.SUCCEEDED, run.why().summary
+    after = _of(field, run.id)
+    assert (after.attempt, after.priority) == (2, "high")
+    assert {text_of(run, rank) for rank in (0, 1)} == {"attempt 2\n"}
+
+
+def test_an_agent_whose_credentials_are_refused_waits_for_better_ones(field: Field, tmp_path: Path) -> None:
+    """And names what is wrong at once; the token is in a file, which somebody mends."""
+    cluster, token = field.cluster, tmp_path / "token"
+    content = json.loads(cluster.kubeconfig_for("late", field.namespace, rules(rights())).read_text())
+    good = content["users"][0]["user"].pop("token")
+    content["users"][0]["user"]["tokenFile"] = str(token)
+    kubeconfig = tmp_path / "late.kubeconfig"
+    kubeconfig.write_text(json.dumps(content))
+    token.write_text("not.a.token")
+    field.queue("k8s", PLAIN)
+    field.start_agent("k8s", kubeconfig=kubeconfig)
+    run = field.launch("k8s", ["echo", "at last"], image=BUSYBOX)
+    words = "credentials of this agent are not accepted"
+    until(lambda: _waits_for(run, words), seconds=60, what="the reason")
+    until(lambda: "cannot look for what runs left" in field.log.read_text(), seconds=60, what="its own word")
+    assert "not.a.token" not in field.log.read_text()
+    token.write_text(good)
+    assert run.wait(180) is RunState.SUCCEEDED, run.why().summary
+    assert text_of(run) == "at last\n"
+    assert not field.agent_died()
+
+
 def test_code_comes_into_a_stock_image_without_a_build(field: Field, tmp_path: Path) -> None:
     folder = tmp_path / "code"
     (folder / "data").mkdir(parents=True)
@@ -208,6 +269,45 @@ def test_a_two_node_training_runs_to_success_and_its_loss_falls(field: Field, to
     losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", text_of(run))]
     assert len(losses) == 3
     assert losses[0] > losses[1] > losses[2]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("max_restarts", [0, 1], ids=["static", "c10d"])
+def test_members_wait_for_rank_0_no_longer_than_the_rendezvous_may_take(
+    field: Field, torch_python: Path, tmp_path: Path, max_restarts: int
+) -> None:
+    """Rank 0 is there, and can be looked up by name, but never opens its port."""
+    deaf = tmp_path / "bin" / "python"
+    deaf.parent.mkdir()
+    deaf.write_text(
+        "#!/bin/sh\n"
+        'case "$NODE_RANK $*" in "0 -m torch.distributed.run"*) exec sleep 600 ;; esac\n'
+        f'exec {torch_python} "$@"\n'
+    )
+    deaf.chmod(0o755)
+    folders = {"torch": torch_python.parents[1], "python": Path(sys.base_prefix), "bin": deaf.parent}
+    container = {
+        "env": [{"name": "PATH", "value": f"{deaf.parent}:/usr/bin:/bin"}],
+        "volumeMounts": [
+            {"name": name, "mountPath": str(path), "readOnly": True} for name, path in folders.items()
+        ],
+    }
+    volumes = [{"name": name, "hostPath": {"path": str(path)}} for name, path in folders.items()]
+    spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 1}
+    field.queue("training", {"kind": "Job", "template": {"spec": spec}})
+    field.start_agent("training")
+    shape = {"nodes": 2, "rdzv_timeout": 15, "max_restarts": max_restarts}
+    run = field.launch("training", ["train.py"], image=PYTHON, training=shape)
+    assert run.wait(300) is RunState.FAILED
+    model = _of(field, run.id)
+    assert model.failure is not None
+    assert model.failure.kind == "rendezvous_timeout", model.failure
+    assert model.failure.rank == 1
+    member = field.client.list_replicas(run.id).items[1]
+    assert member.started_at is not None
+    assert member.ended_at is not None
+    took = (member.ended_at - member.started_at).total_seconds()
+    assert 15 <= took < 90, "torch itself takes a while to start on a busy machine"
 
 
 def _of(field: Field, run_id: str) -> RunModel:
