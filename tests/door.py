@@ -22,7 +22,7 @@ from muster.service import sweep
 from muster.service.accounts import server_secret
 from muster.service.bus import KEYS
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
-from world import DAWN, MACHINE, Clock, new_sqlite, wipe
+from world import DAWN, MACHINE, READY, Clock, wipe
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ URL = "http://127.0.0.1:8700"
 API = "/api/v1"
 #: Paths below the API may be written without its prefix.
 _RELATIVE = re.compile(
-    r"/(launches|runs|jobs|events|queues|agents|snapshots|me|session|keys|users|entities|audit)(/|$)"
+    r"/(launches|runs|jobs|events|queues|agents|clusters|snapshots|me|session|keys|users|entities|audit)(/|$)"
 )
 
 
@@ -45,8 +45,8 @@ class StreamEvent:
 class Door:
     """A server in the test's own thread. Its loop runs while a request is made, and not in between."""
 
-    def __init__(self, folder: Path, **given: Any) -> None:
-        settings = Settings(database_url=new_sqlite(folder), data_dir=folder, **given)
+    def __init__(self, folder: Path, *, database: str = "sqlite", **given: Any) -> None:
+        settings = Settings(database_url=READY[database](folder), data_dir=folder, **given)
         self.clock = Clock()
         self.context = Context.open(settings)
         self.context.now = self.clock.now

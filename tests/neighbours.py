@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Select, Table, insert, select
 
 from door import Agent, Door, replica
 from muster.service.bus import KEYS
@@ -84,11 +84,16 @@ class Neighbours:
 def all_rows(door: Door) -> Rows:
     def work(tx: Tx) -> Rows:
         return {
-            table.name: [dict(row._mapping) for row in tx.conn.execute(select(table))]
+            table.name: [dict(row._mapping) for row in tx.conn.execute(_in_order(table))]
             for table in metadata.sorted_tables
         }
 
     return door.context.db.write_now(work)
+
+
+def _in_order(table: Table) -> Select[Any]:
+    """PostgreSQL puts a row that was changed elsewhere."""
+    return select(table).order_by(*table.primary_key.columns)
 
 
 def _rows_of(tenant: Tenant, rows: Rows) -> Rows:

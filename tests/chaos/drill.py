@@ -28,7 +28,7 @@ from chaos import checks, record, recovery
 from chaos.fleet import Fleet
 from chaos.orders import Kind, Order, draw
 from chaos.recovery import Sight, Strike
-from chaos.result import Result, write_page
+from chaos.result import RECOVER_WITHIN, WORST, Gap, Result, write_page
 from installation import until
 from muster.client.sync import Client
 from muster.domain.errors import MusterError
@@ -116,11 +116,15 @@ class Prober(threading.Thread):
         self._client = client
         self._over = threading.Event()
         self.sights: list[Sight] = []
+        self.refusals: list[tuple[float, str]] = []  #: when, and why
 
     def run(self) -> None:
         while not self._over.is_set():
-            with suppress(MusterError):
+            try:
                 agents = self._client.list_agents().items
+            except MusterError as error:
+                self.refusals.append((time.time(), error.detail))
+            else:
                 self.sights.append(
                     Sight(
                         at=time.time(),
@@ -134,9 +138,19 @@ class Prober(threading.Thread):
         self._over.set()
         self.join()
 
-    def longest_gap(self) -> float:
+    def gaps(self) -> list[Gap]:
+        """Between answers, longest first."""
         times = [sight.at for sight in self.sights]
-        return max(after - before for before, after in pairwise(times))
+        found = [
+            Gap(at=at, seconds=then - at, refusals=[why for when, why in self.refusals if at < when < then])
+            for at, then in pairwise(times)
+        ]
+        return sorted(found, key=lambda gap: -gap.seconds)[:WORST]
+
+    def heard_since(self, at: float) -> bool:
+        """Has every agent been heard?"""
+        heard = self.sights[-1].heard.values() if self.sights else ()
+        return all(then > at for then in heard)
 
 
 @dataclass
@@ -268,6 +282,9 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
             lambda: record.unfinished(fleet.database_url) == 0, seconds=plan.patience, what="all runs to end"
         )
         took = time.time() - began
+        last = max((strike.at for strike in striker.done), default=began)
+        with suppress(AssertionError):  # it may have been a moment ago
+            until(lambda: prober.heard_since(last), seconds=2 * RECOVER_WITHIN)
         prober.finish()
         say(f"{took:5.0f} s  all ended; checking")
         records = record.read(fleet.database_url)
@@ -281,7 +298,7 @@ def drill(plan: Plan, home: Path, say: Callable[[str], None]) -> Result:
             strikes=striker.done,
             attempts=sum(record.attempt for record in records.values()),
             events=sum(len(record.events) for record in records.values()),
-            longest_gap=prober.longest_gap(),
+            gaps=prober.gaps(),
             struck=struck,
             took=took,
         )

@@ -21,8 +21,17 @@ if TYPE_CHECKING:
 
 RECOVER_WITHIN = LEASE_TTL.total_seconds() + 5.0
 STALL_WITHIN = 2.0  #: with several servers, nobody waits longer for an answer
-_WORST = 8  #: strikes that are told in full on the terminal
+WORST = 8  #: strikes, and waits for an answer, that are told in full on the terminal
 STRIKES = {"server": "server killed", "agent": "agent killed", "freeze": "agent frozen past its lease"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """A time without an answer of the API."""
+
+    at: float  #: Unix seconds
+    seconds: float
+    refusals: list[str]  #: what the caller heard meanwhile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +42,22 @@ class Result:
     strikes: Sequence[Strike]
     attempts: int
     events: int
-    longest_gap: float  #: seconds between two answers of the server
+    gaps: Sequence[Gap]  #: longest first
     struck: float  #: seconds from the first strike to the last
     took: float  #: seconds until all had ended
 
     def recoveries(self, kind: str | None = None) -> list[float]:
         """Of the strikes that touched a run."""
         return [s.recovered for s in self.strikes if s.recovered is not None and kind in (None, s.kind)]
+
+    @property
+    def longest_gap(self) -> float:
+        return self.gaps[0].seconds
+
+    def _told(self, gap: Gap) -> str:
+        near = [strike for strike in self.strikes if -5 < gap.at - strike.at < gap.seconds + 5]
+        strikes = ", ".join(f"{strike.kind} {strike.target} {strike.at - gap.at:+.1f} s" for strike in near)
+        return f"no answer for {gap.seconds:.2f} s: {gap.refusals or 'one slow answer'}; strikes: {strikes}"
 
     @property
     def failures(self) -> list[str]:
@@ -89,12 +107,13 @@ class Result:
 
     def summary(self) -> str:
         lines = [f"{name}: {value}" for name, value in self.rows()]
-        worst = sorted(self.strikes, key=lambda strike: strike.recovered or 0.0)[-_WORST:]
+        worst = sorted(self.strikes, key=lambda strike: strike.recovered or 0.0)[-WORST:]
         lines += [
             f"{strike.kind} {strike.target} away {strike.until - strike.at:.1f} s, "
             f"recovered in {strike.recovered or 0.0:.1f} s; {strike.longest}"
             for strike in worst
         ]
+        lines += [self._told(gap) for gap in self.gaps]
         return "\n".join([*lines, *(f"FAILED: {failure}" for failure in self.failures)])
 
     def table(self, today: datetime) -> str:

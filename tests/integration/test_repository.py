@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,20 @@ from gitserver import GitServer, git, serving
 from installation import Installation
 from muster.agent import repository
 from muster.agent.repository import RepositoryCache
+from muster.client import gitfile
 from muster.client.git import pinned
+from muster.client.gitfile import jobfile_of
+from muster.client.jobfile import JobFile
 from muster.client.sdk import launch
-from muster.domain.errors import BadGit, BadInputValue, CheckoutFailed
+from muster.domain import document
+from muster.domain.errors import (
+    BadConfigFile,
+    BadDocument,
+    BadGit,
+    BadInputValue,
+    CheckoutFailed,
+    TooLarge,
+)
 from muster.domain.run import RunState
 from muster.domain.source import GitSource
 from muster.wire.jobs import JobRequest
@@ -174,6 +186,70 @@ def test_the_client_pins_the_commit_and_knows_a_wrong_branch(repo: tuple[Path, s
     assert asyncio.run(pinned(unreachable)) == unreachable
 
 
+# --- its muster.yaml -------------------------------------------------------------------------------
+
+JOBFILE = """\
+name: from-the-repository
+entrypoint: [show.py]
+inputs:
+  schema:
+    type: object
+    properties:
+      lr: {type: number, default: 0.1, maximum: 1}
+    additionalProperties: false
+  arguments: [lr]
+"""
+
+
+def jobfile(url: str, **source: str) -> JobFile | None:
+    async def read() -> JobFile | None:
+        return await jobfile_of(await pinned(GitSource(url=url, **source)))
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("can_filter", ["true", "false"])
+def test_its_muster_yaml_is_read_at_the_commit_without_a_checkout(
+    can_filter: str, server: GitServer, repo: tuple[Path, str]
+) -> None:
+    folder, url = repo
+    git(folder, "config", "uploadpack.allowFilter", can_filter)
+    assert jobfile(url) == JobFile()
+    old = server.commit(folder, muster__yaml=JOBFILE, sub_in_muster__yaml="name: below\n")
+    server.commit(folder, muster__yaml="name: newer\n")
+    said = jobfile(url, ref=old)
+    assert said is not None
+    assert (said.name, said.entrypoint) == ("from-the-repository", ("show.py",))
+    assert jobfile(url, folder="sub") == JobFile(name="below")
+    assert jobfile(url, folder="nowhere") == JobFile()
+
+
+def test_a_muster_yaml_that_is_not_sound_is_refused(server: GitServer, repo: tuple[Path, str]) -> None:
+    folder, url = repo
+    server.commit(folder, sub_in_muster__yaml="name: a\nname: b\n")
+    with pytest.raises(BadDocument, match=r"sub/muster.yaml:2:1: the key 'name' is there twice"):
+        jobfile(url, folder="sub")
+    server.commit(folder, muster__yaml=f"name: {'x' * document.MAX_BYTES}\n")
+    with pytest.raises(TooLarge, match=r"muster.yaml is larger than 1 MiB"):
+        jobfile(url)
+    (folder / "muster.yaml").unlink()
+    (folder / "muster.yaml").symlink_to("/etc/passwd")
+    server.commit(folder)
+    with pytest.raises(BadConfigFile, match="not a plain file"):
+        jobfile(url)
+
+
+def test_what_cannot_be_fetched_from_here_is_left_to_the_agent(
+    repo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = GitSource(url=repo[1], commit="0" * 40)
+    assert asyncio.run(jobfile_of(source)) is None, "it has no such commit"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(gitfile, "SECONDS", 0.5)
+        mute = GitSource(url=f"git://127.0.0.1:{silent.getsockname()[1]}/x", commit="0" * 40)
+        assert asyncio.run(jobfile_of(mute)) is None
+
+
 # --- the whole way ---------------------------------------------------------------------------------
 
 
@@ -257,6 +333,58 @@ def test_inputs_declared_for_a_repository_reach_its_program_and_files(
         launch(job="declared", config={"lr": "fast"}, client=client)
 
 
+def test_a_repository_says_itself_what_it_runs_and_takes(
+    muster: Installation, repo: tuple[Path, str], server: GitServer
+) -> None:
+    folder, url = repo
+    show = "import sys; print(*sys.argv[1:])\n"
+    server.commit(folder, sub_in_show__py=show, sub_in_muster__yaml=JOBFILE)
+    source = {"url": url, "folder": "sub"}
+    run = launch(git=source, command="--epochs 3", client=muster.client())
+    assert run.wait(60) is RunState.SUCCEEDED, run.why()
+    assert list(run.logs()) == ["--epochs 3 --lr=0.1"]
+    assert run.model.job is not None
+    assert run.model.job.name == "from-the-repository"
+    with pytest.raises(BadInputValue, match="lr=2 is above the maximum of 1"):
+        launch(git=source, config={"lr": 2}, client=muster.client())
+
+    typed = ["launch", "-u", url, "--folder", "sub"]
+    assert "--lr=0.5" in muster.muster(*typed, "--config", "lr=0.5", "--dry-run", check=True).stdout
+    followed = muster.muster(*typed, "--config", "lr=0.5", "--follow", check=True)
+    assert followed.stdout.splitlines()[0] == "--lr=0.5"
+    made = muster.muster("job", "create", "-u", url, "--folder", "sub", check=True)
+    assert made.stdout == "Job from-the-repository:v0 is there.\n", "the launch filed the same"
+    grid = muster.muster(*typed, "--grid", "lr=0.2,0.3", "--follow", check=True)
+    assert "2 ✔ succeeded" in grid.stderr
+
+
+def test_a_repository_that_names_no_command_needs_one(muster: Installation, repo: tuple[Path, str]) -> None:
+    for words in (["launch"], ["launch", "--dry-run"], ["job", "create"]):
+        refused = muster.muster(*words, "-u", repo[1])
+        assert refused.returncode == 2
+        assert "There is no command to run" in refused.stderr
+
+
 def test_the_server_refuses_a_scheme_its_operator_does_not_allow(muster: Installation) -> None:
     with pytest.raises(BadGit, match="only git, https are allowed"):
         launch(git="ssh://git@127.0.0.1:9/x", command="train.py", client=muster.client())
+
+
+def test_a_repository_gives_its_training_shape_and_a_launch_changes_it(
+    muster: Installation, repo: tuple[Path, str], server: GitServer
+) -> None:
+    folder, url = repo
+    shape = "entrypoint: [sh, -c, 'echo $RANK of $WORLD_SIZE']\ntraining: {nodes: 2, procs_per_node: 2}\n"
+    server.commit(folder, sub_in_muster__yaml=shape)
+    run = launch(
+        git={"url": url, "folder": "sub"},
+        training={"procs_per_node": 1},
+        values={"cpus": 0.1},
+        client=muster.client(),
+    )
+    assert run.wait(60) is RunState.SUCCEEDED, run.why()
+    assert sorted(run.logs()) == ["[0] 0 of 2", "[1] 1 of 2"]
+    assert run.model.job is not None
+    filed = muster.client().get_job_version(run.model.job.name).training
+    assert filed is not None
+    assert (filed.nodes, filed.procs_per_node) == (2, 1)

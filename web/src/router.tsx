@@ -128,6 +128,11 @@ const agent = createRoute({
   validateSearch: words,
   component: lazyRouteComponent(() => import("./agents/AgentPage"), "AgentPage"),
 });
+const cluster = createRoute({
+  getParentRoute: () => root,
+  path: "/cluster",
+  component: lazyRouteComponent(() => import("./cluster/ClusterPage"), "ClusterPage"),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
@@ -153,6 +158,7 @@ export const router = createRouter({
     queue,
     agents,
     agent,
+    cluster,
     settings,
     compare,
   ]),

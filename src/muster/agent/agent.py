@@ -44,10 +44,12 @@ from muster.wire.agents import (
     UsageBatch,
     UsageSample,
 )
+from muster.wire.clusters import ClusterReport
 from muster.wire.runs import ResourcesModel
 
 log = structlog.get_logger()
 USAGE_FIRST, USAGE_EVERY = 5.0, 10.0
+CLUSTER_EVERY = 10.0  #: seconds between looks at a cluster in which something changes
 POLL_PAUSE = 0.01  #: seconds from one request for work to the next: runs that end in between free one room
 TIDY_EVERY = 3600.0
 GOODBYE = 10.0  #: seconds an agent takes to leave properly
@@ -105,7 +107,7 @@ class Agent:
         on_ready(self._me)
         self._poll = self._spawn(self._poll_forever(inventory))
         loops = [self._driver.observe_forever(), self._reporter.run(), self._shipper.run()]
-        for loop in (*loops, self._usage_forever(), self._tidy_forever()):
+        for loop in (*loops, self._usage_forever(), self._cluster_forever(), self._tidy_forever()):
             self._spawn(loop)
         self._spawn(self._watch(stop))
         try:
@@ -223,6 +225,15 @@ class Agent:
                 with suppress(MusterError):  # a sample missed is a sample missed
                     await self._client.send_usage(self._me.id, batch)
             await asyncio.sleep(USAGE_EVERY)
+
+    async def _cluster_forever(self) -> None:
+        while True:
+            seen = await self._engine.cluster()
+            if seen is not None and self._me is not None:
+                report = ClusterReport.of(seen, incarnation=self._incarnation)
+                with suppress(MusterError):  # an older server; or one that hears of it the next time
+                    await self._client.send_cluster(self._me.id, report)
+            await asyncio.sleep(CLUSTER_EVERY)
 
     async def _tidy_forever(self) -> None:
         while True:

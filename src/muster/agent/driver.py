@@ -135,7 +135,9 @@ class Driver:
                 try:
                     failpoint("adopt.before")
                     logs = await self._shipper.ends(item) if self._engine.marks_logs else NO_LOGS
-                    item.submitted = await self._engine.adopt(item.key, item.claim.epoch, logs)
+                    item.submitted = await self._engine.adopt(
+                        item.key, item.claim.epoch, logs, item.claim.bound_config
+                    )
                     failpoint("adopt.after")
                     break
                 except CannotPlace as error:

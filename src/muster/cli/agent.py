@@ -14,9 +14,9 @@ from muster._garbage import ignore_garbage, settle
 from muster.cli.agentaccess import check, role, warn_of_missing
 from muster.cli.agentconfig import ConfigFile, connect_cluster, read_config
 from muster.cli.options import Entity, Json
-from muster.cli.output import connect, say, show_json, show_table
-from muster.cli.table import column
-from muster.cli.words import ago
+from muster.cli.output import connect, say, show, show_facts, show_json, show_table
+from muster.cli.table import Cell, column
+from muster.cli.words import ago, state
 
 if TYPE_CHECKING:
     from muster.agent.config import AgentConfig
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from muster.wire.agents import AgentModel
 
 app = typer.Typer(help="Start an agent, or list the agents.", invoke_without_command=True)
+
+OneAgent = Annotated[str, typer.Argument(metavar="NAME", help="Name of the agent.")]
 
 
 @app.callback()
@@ -139,11 +141,15 @@ def list_agents(entity: Entity = None, json: Json = False) -> None:
             ", ".join(agent.queues),
             f"{agent.running}/{agent.max_jobs}",
             _room(agent) if agent.online else "",
-            "online" if agent.online else ago(agent.seen_at),
+            "paused" if agent.online and agent.paused_at else _seen(agent),
         )
         for agent in page.items
     ]
     show_table(columns, rows, empty="There is no agent yet. Start one: muster agent --queue local")
+
+
+def _seen(agent: AgentModel) -> str:
+    return "online" if agent.online else ago(agent.seen_at)
 
 
 def _room(agent: AgentModel) -> str:
@@ -157,12 +163,103 @@ def _room(agent: AgentModel) -> str:
     return f"{gpus}{cpus}, {readable_bytes(free.memory)}"
 
 
+@app.command("show", no_args_is_help=True)
+def show_agent(name: OneAgent, entity: Entity = None, json: Json = False) -> None:
+    """Show an agent: what it has, and what it runs."""
+    with connect() as client:
+        found = client.get_agent(name, entity=entity or client.settings.entity)
+    if json:
+        show_json(found)
+        return
+    one = found.agent
+    show_facts(
+        [
+            ("agent", f"{one.entity}/{one.name}"),
+            ("state", f"{_seen(one)}{', paused' if one.paused_at else ''}"),
+            ("host", one.host),
+            ("engine", one.engine),
+            ("queues", ", ".join(one.queues)),
+            ("runs", f"{one.running} of {one.max_jobs}"),
+            ("free", _room(one) if one.online else ""),
+            ("version", one.version),
+        ]
+    )
+    show()
+    columns = (column("RUN"), column("NAME", least=12), column("STATE"), column("QUEUE"), column("AUTHOR"))
+    rows: list[tuple[Cell, ...]] = [
+        (run.id, run.name, state(run.state), run.queue, run.author) for run in found.runs
+    ]
+    show_table(columns, rows, empty="It runs nothing.")
+
+
+@app.command("pause", no_args_is_help=True)
+def pause_agent(name: OneAgent, entity: Entity = None, json: Json = False) -> None:
+    """Give an agent no more runs, also when it is started again. What it runs goes on."""
+    with connect() as client:
+        paused = client.pause_agent(name, entity=entity or client.settings.entity)
+    if json:
+        show_json(paused)
+    else:
+        say(f"Agent {name!r} is given no more runs.")
+
+
+@app.command("resume", no_args_is_help=True)
+def resume_agent(name: OneAgent, entity: Entity = None, json: Json = False) -> None:
+    """Give an agent runs again."""
+    with connect() as client:
+        resumed = client.resume_agent(name, entity=entity or client.settings.entity)
+    if json:
+        show_json(resumed)
+    else:
+        say(f"Agent {name!r} is given runs again.")
+
+
+@app.command("nodes")
+def list_nodes(entity: Entity = None, json: Json = False) -> None:
+    """List the nodes of the clusters, and what is free there.
+
+    Agents tell it that may look at nodes: muster agent role --with-nodes
+    """
+    from muster.domain.resources import format_cpus, readable_bytes
+
+    with connect() as client:
+        page = client.list_clusters(entity=entity or client.settings.entity)
+    if json:
+        show_json(page)
+        return
+    columns = (
+        column("NODE", least=10),
+        column("CLUSTER"),
+        column("GPUS FREE"),
+        column("CPUS FREE"),
+        column("MEMORY FREE"),
+        column("PODS", right=True),
+        column("SEEN"),
+    )
+    seen: set[tuple[str, str]] = set()  # several agents may see one cluster
+    rows = []
+    for cluster in sorted(page.items, key=lambda one: one.at, reverse=True):
+        for node in cluster.nodes or ():
+            if (cluster.cluster, node.name) in seen:
+                continue
+            seen.add((cluster.cluster, node.name))
+            free, total = node.free, node.total
+            rows.append(
+                (
+                    f"{node.name} ({node.closed})" if node.closed else node.name,
+                    cluster.host,
+                    f"{free.gpus} of {total.gpus}",
+                    f"{format_cpus(free.millicpus)} of {format_cpus(total.millicpus)}",
+                    f"{readable_bytes(free.memory)} of {readable_bytes(total.memory)}",
+                    str(node.pods),
+                    ago(cluster.at),
+                )
+            )
+    show_table(columns, rows, empty="No agent tells of nodes. Those on Kubernetes do that may look at them.")
+
+
 @app.command("delete", no_args_is_help=True)
-def delete_agent(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the agent.")],
-    entity: Entity = None,
-    json: Json = False,
-) -> None:
+def delete_agent(name: OneAgent, entity: Entity = None, json: Json = False) -> None:
     """Remove an agent that is gone for good."""
     with connect() as client:
         client.delete_agent(name, entity=entity or client.settings.entity)

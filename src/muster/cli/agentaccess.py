@@ -60,6 +60,9 @@ def role(
     with_nodes: Annotated[
         bool, typer.Option("--with-nodes", help="Which node has room: reads all nodes and pods.")
     ] = False,
+    with_volumes: Annotated[
+        bool, typer.Option("--with-volumes", help="Offers launches the volume claims there are.")
+    ] = False,
     with_kubelet: Annotated[
         bool,
         typer.Option("--with-kubelet", help="Network and disk of runs: nodes/proxy, a far-reaching right."),
@@ -85,7 +88,12 @@ def role(
         raise BadUsage(
             "The namespace is missing.", hint="Name it with -n, or in the file that --config names."
         )
-    wanted = {Extra.METRICS: with_metrics, Extra.NODES: with_nodes, Extra.KUBELET: with_kubelet}
+    wanted = {
+        Extra.METRICS: with_metrics,
+        Extra.NODES: with_nodes,
+        Extra.VOLUMES: with_volumes,
+        Extra.KUBELET: with_kubelet,
+    }
     made = manifests(
         _rights(given, kind, object_, [extra for extra, chosen in wanted.items() if chosen]),
         namespaces=namespaces,

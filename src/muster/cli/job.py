@@ -181,11 +181,11 @@ def create(
         raise BadUsage(f"{extra[0]!r} stands where no word is expected.")
     if path is None and image is None and uri is None:
         raise BadUsage("A job needs a source.", hint="Give a folder, -d IMAGE or -u GIT.")
-    shape = Shape(nodes=nodes, procs_per_node=procs_per_node).given()
     git = Source(git=uri, ref=ref, git_folder=folder).git_source()
     code = code_folder(Path(path)) if path is not None else None
     with as_usage():
         said = read_jobfile(code) if code is not None else JobFile()
+    shape = said.shape(Shape(nodes=nodes, procs_per_node=procs_per_node).given())
     declared = _declared(inputs_file) if inputs_file is not None else said.inputs
     with connect() as client:
         request = JobRequest(
@@ -199,7 +199,7 @@ def create(
             inputs=declared.to_data() if declared else None,
             training=TrainingModel(**shape) if shape else None,
         )
-        if not request.command and image is None:
+        if not request.command and code is not None and image is None:
             raise BadUsage("There is no command to run.", hint="Put it behind `--`, as for a launch.")
         full = client.wait(with_source(client.asynchronous, request, code))
         made = client.create_job(full)

@@ -13,7 +13,7 @@ from muster.cli.usage import BadUsage, as_usage
 from muster.cli.values import changes, inputs, pairs, scalar
 from muster.cli.values import volumes as checked_volumes
 from muster.client.jobfile import JobFile, read_jobfile
-from muster.domain.errors import nearest
+from muster.domain.errors import BadCommand, nearest
 from muster.domain.git import checked
 from muster.domain.grid import Grid
 from muster.domain.inputs import InputDeclaration, merged
@@ -144,7 +144,7 @@ class Order:
             job=source.job,
             entrypoint=source.entrypoint_words(),
             arguments=tuple(command) if source.job is not None and command is not None else None,
-            training=shape.given(),
+            training=jobfile.shape(shape.given()),
             values=variables(values, short),
             overrides=changes(overrides),
             volumes=checked_volumes(volumes),
@@ -190,7 +190,11 @@ class Order:
 
     async def preview(self, client: AsyncClient) -> PreviewModel:
         """What launching it would start."""
-        return await client.preview_launch(self.request(client.settings))
+        from muster.client.upload import with_commit
+
+        with as_usage(kind=BadCommand):
+            request = await with_commit(self.request(client.settings))
+        return await client.preview_launch(request)
 
 
 def _check_supported(source: Source) -> None:
@@ -223,7 +227,9 @@ def _command(words: Sequence[str] | None, folder: Path | None, source: Source) -
     """`words` None: nothing was said of a command."""
     if not words and source.image is not None:
         return ()  # an image has a command of its own
-    if words is None and folder is None and source.git is None:
+    if not words and source.git is not None:
+        return ()  # its muster.yaml may name one
+    if words is None and folder is None:
         return ()  # and the queue may have an image
     if not words or not words[0].strip():
         raise BadUsage("There is no command to run.", hint=f"Put it behind `--`: {_EXAMPLE}")

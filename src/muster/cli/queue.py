@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli.line import line
 from muster.cli.main import FAILED
 from muster.cli.options import Entity, Json, OneQueue, Yes
 from muster.cli.output import confirm, connect, hint, show, show_facts, show_json, show_table
@@ -250,6 +251,9 @@ def delete(name: OneQueue, entity: Entity = None, yes: Yes = False, json: Json =
         show_json(queue)
     else:
         show(f"Queue {name} is deleted.")
+
+
+app.command("line", no_args_is_help=True)(line)
 
 
 @app.command()

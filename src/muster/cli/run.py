@@ -9,6 +9,7 @@ import typer
 
 from muster.cli.compare import compare, runs_meant
 from muster.cli.complete import job_names, queue_names
+from muster.cli.line import move
 from muster.cli.main import FAILED
 from muster.cli.options import Entity, Group, Json, ManyRuns, OneRun, SomeRuns, Yes
 from muster.cli.output import (
@@ -131,6 +132,7 @@ def _row(run: RunModel) -> tuple[Cell, ...]:
 
 
 app.command("rerun", cls=RerunCommand)(rerun)
+app.command("move", no_args_is_help=True)(move)
 
 
 @app.command("show")

@@ -26,7 +26,7 @@ DatabaseOption = Annotated[
         metavar="URL",
         envvar="MUSTER_DATABASE",
         show_envvar=False,
-        help="postgresql://USER@HOST/NAME, shared by several servers. Default: MUSTER_DATABASE, "
+        help="postgresql://USER@HOST/NAME, which several servers may share. Default: MUSTER_DATABASE, "
         "else a SQLite file in the folder.",
     ),
 ]
@@ -70,7 +70,7 @@ def server(
 
     configure_logging(verbose=verbose)
     address = _checked_address(public_url) if public_url else None
-    listener = bind(host, port)
+    listener = bind(host, port, listen=database is None)  # PostgreSQL: others may answer meanwhile
     place, context = _open(data_dir, database)
     held = place.lock(shared=context.db.shared)
     prepare(context)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli.server import DatabaseOption
 from muster.client.settings import data_dir as default_data_dir
 
 app = typer.Typer(add_completion=False)
@@ -23,11 +24,12 @@ def up(
         Path | None,
         typer.Option(metavar="FOLDER", help="Where everything is kept. Default: MUSTER_DATA_DIR."),
     ] = None,
+    database: DatabaseOption = None,
     max_jobs: Annotated[int, typer.Option(metavar="N", help="Runs at once; 0: what fits.", min=0)] = 0,
     stop_runs: Annotated[bool, typer.Option("--stop-runs", help="Stop what runs when this stops.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
 ) -> None:
-    """Start a server with its embedded store, and a local agent. Ctrl-C stops them; runs go on.
+    """Start a server with its store, and a local agent. Ctrl-C stops them; runs go on.
 
     What runs is found again at the next start.
     """
@@ -54,10 +56,10 @@ def up(
     listener = bind(host, port)
     chosen_port = int(listener.getsockname()[1])
     url = f"http://{f'[{host}]' if ':' in host else host}:{chosen_port}"
-    held = place.lock()
+    held = place.lock(embedded=database is None)
     context = Context.open(
         Settings(
-            database_url=sqlite_url(place.database),
+            database_url=database or sqlite_url(place.database),
             data_dir=place.path,
             host=host,
             port=chosen_port,

@@ -64,6 +64,7 @@ from muster.wire.runs import (
 
 if TYPE_CHECKING:  # the agent protocol is loaded when an agent speaks: a command need not wait for it
     from muster.wire import agents as agent_wire
+    from muster.wire import clusters as cluster_wire
 
 M = TypeVar("M", bound=BaseModel)
 _RETRY_AFTER = (0.1, 0.5, 2.0)  #: seconds; for requests that may be sent again
@@ -519,6 +520,12 @@ class AsyncClient:
 
         return await self._get("/agents", Page[AgentModel], entity=entity)
 
+    async def list_clusters(self, *, entity: str | None = None) -> Page[cluster_wire.ClusterModel]:
+        """What agents last saw of the clusters they drive."""
+        from muster.wire.clusters import ClusterModel
+
+        return await self._get("/clusters", Page[ClusterModel], entity=entity)
+
     async def get_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentDetail:
         """One agent: what it has now, and what it said last."""
         from muster.wire.agents import AgentDetail
@@ -581,6 +588,11 @@ class AsyncClient:
         """Resource use of the agent's live replicas."""
         path = f"/agents/{_part(agent_id)}/usage"
         await self._transport.send("POST", path, json_body=_body(batch), headers=_AGENT)
+
+    async def send_cluster(self, agent_id: str, report: cluster_wire.ClusterReport) -> None:
+        """What the agent sees of the cluster that it drives."""
+        path = f"/agents/{_part(agent_id)}/cluster"
+        await self._transport.send("POST", path, json_body=_body(report), headers=_AGENT)
 
     async def leave_agent(self, agent_id: str, request: agent_wire.LeaveRequest) -> None:
         """The agent stops; what it ran goes on."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from muster.domain import git
 from muster.domain.errors import BadGit
@@ -48,25 +50,36 @@ async def pinned(source: GitSource) -> GitSource:
 
 async def _list_remote(url: str) -> list[str] | None:
     """What the remote has; None: it cannot be asked from here."""
-    env = environment(os.environ, schemes=frozenset(git.KNOWN_SCHEMES))
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *("git", "ls-remote", "--quiet", "--", url),
-            env=env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except OSError:  # no git here
-        return None
     try:
         async with asyncio.timeout(SECONDS):
-            said, _ = await process.communicate()
-    except TimeoutError:
+            said = await ask("ls-remote", "--quiet", "--", url)
+    except (OSError, TimeoutError, GitFailed):
         return None
+    return said.decode(errors="replace").splitlines()
+
+
+class GitFailed(Exception):
+    """A command of git did not do what it was asked."""
+
+
+async def ask(*words: str, folder: Path | None = None) -> bytes:
+    """What git answers. Who cancels this ends git and whatever it has started."""
+    process = await asyncio.create_subprocess_exec(
+        *("git", *words),
+        cwd=folder,
+        env=environment(os.environ, schemes=frozenset(git.KNOWN_SCHEMES)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        said, _ = await process.communicate()
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return said.decode(errors="replace").splitlines() if process.returncode == 0 else None
+    if process.returncode != 0:
+        raise GitFailed(words[0])
+    return said

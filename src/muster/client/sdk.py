@@ -291,8 +291,8 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
     jobfile = read_jobfile(folder) if folder is not None else JobFile()
     priority = asked.get("priority")
     image, job = asked.get("image"), asked.get("job")
-    has_code = folder is not None or asked.get("git") is not None
-    words = _words(asked.get("command"), jobfile, required=has_code and image is None and job is None)
+    is_alone = folder is not None and image is None and job is None  # a repository may name a command
+    words = _words(asked.get("command"), jobfile, required=is_alone)
     return LaunchRequest(
         queue=asked.get("queue", "local"),
         command=[] if job is not None else words,
@@ -306,7 +306,7 @@ def request_for(settings: ClientSettings, folder: Path | None, **asked: Unpack[A
         env=dict(asked.get("env") or {}),
         config=dict(asked.get("config") or {}),
         values=dict(asked.get("values") or {}),
-        training=_training(asked.get("training")),
+        training=_training(asked.get("training"), said=jobfile),
         priority=Priority(priority) if priority else None,
         image=image,
         inputs=jobfile.inputs.to_data() if jobfile.inputs else None,
@@ -345,9 +345,10 @@ def _git(given: str | Mapping[str, str] | None) -> GitModel | None:
     return GitModel(**given)
 
 
-def _training(training: Training | Mapping[str, Any] | None) -> TrainingModel | None:
-    if training is None:
-        return None
+def _training(
+    training: Training | Mapping[str, Any] | None, *, said: JobFile | None = None
+) -> TrainingModel | None:
     if isinstance(training, Training):
         return TrainingModel.of(training)
-    return TrainingModel(**training)
+    shape = (said or JobFile()).shape(training)
+    return TrainingModel(**shape) if shape is not None else None

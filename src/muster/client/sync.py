@@ -57,6 +57,7 @@ from muster.wire.runs import (
 
 if TYPE_CHECKING:
     from muster.wire import agents as agent_wire
+    from muster.wire import clusters as cluster_wire
 
 T = TypeVar("T")
 
@@ -484,6 +485,10 @@ class Client:
         """The agents one may see, online or not."""
         return self.wait(self._async.list_agents(entity=entity))
 
+    def list_clusters(self, *, entity: str | None = None) -> Page[cluster_wire.ClusterModel]:
+        """What agents last saw of the clusters they drive."""
+        return self.wait(self._async.list_clusters(entity=entity))
+
     def get_agent(self, name: str, *, entity: str | None = None) -> agent_wire.AgentDetail:
         """One agent: what it has now, and what it said last."""
         return self.wait(self._async.get_agent(name, entity=entity))
@@ -519,6 +524,10 @@ class Client:
     def send_usage(self, agent_id: str, batch: agent_wire.UsageBatch) -> None:
         """Resource use of the agent's live replicas."""
         self.wait(self._async.send_usage(agent_id, batch))
+
+    def send_cluster(self, agent_id: str, report: cluster_wire.ClusterReport) -> None:
+        """What the agent sees of the cluster that it drives."""
+        self.wait(self._async.send_cluster(agent_id, report))
 
     def leave_agent(self, agent_id: str, request: agent_wire.LeaveRequest) -> None:
         """The agent stops; what it ran goes on."""

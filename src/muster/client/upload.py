@@ -10,10 +10,12 @@ from typing import TypeVar
 from muster.client.api import AsyncClient
 from muster.client.code import CollectedCode, collect, pack
 from muster.client.git import pinned
+from muster.client.gitfile import jobfile_of
+from muster.client.jobfile import JobFile
 from muster.domain.errors import BadCommand, nearest
 from muster.wire.code import SnapshotModel, SnapshotRequest
 from muster.wire.jobs import JobRequest
-from muster.wire.runs import MAX_SOURCE_NAME, GitModel, LaunchRequest
+from muster.wire.runs import MAX_SOURCE_NAME, GitModel, LaunchRequest, TrainingModel
 
 Progress = Callable[[str, int, int], None]  #: what, done bytes, all bytes
 R = TypeVar("R", LaunchRequest, JobRequest)
@@ -28,11 +30,7 @@ async def with_source(
     note: Callable[[str], None] = lambda text: None,
 ) -> R:
     """The request with its folder uploaded, or with the commit of its repository."""
-    if request.git is not None:
-        source = await pinned(request.git.to_domain())
-        if source.commit is None:
-            note("the commit could not be looked up from here; the agent does it.")
-        request = request.model_copy(update={"git": GitModel.of(source)})
+    request = await with_commit(request, note=note)
     if folder is None:
         return request
     snapshot, code = await upload_code(
@@ -41,6 +39,40 @@ async def with_source(
     for text in code.notes:
         note(text)
     return request.model_copy(update={"snapshot": snapshot.id, "source_name": source_name(folder)})
+
+
+async def with_commit(request: R, *, note: Callable[[str], None] = lambda text: None) -> R:
+    """The same; of a repository at its commit, and filled in from the `muster.yaml` it has there."""
+    if request.git is None:
+        return request
+    source = await pinned(request.git.to_domain())
+    jobfile = await jobfile_of(source)
+    if source.commit is None:
+        note(
+            "the commit could not be looked up from here; the agent does it, and its muster.yaml is not read."
+        )
+    elif jobfile is None:
+        note("the repository could not be fetched from here: its muster.yaml is not read.")
+    said = jobfile or JobFile()
+    command = said.command(request.command)
+    if not command:
+        raise BadCommand(
+            "There is no command to run.",
+            hint="Put it behind `--`, or let the repository's muster.yaml name an `entrypoint`.",
+        )
+    name = "job_name" if "job_name" in type(request).model_fields else "name"
+    inputs = said.inputs.to_data() if said.inputs else None
+    asked = request.training.model_dump(exclude_unset=True) if request.training is not None else None
+    shape = said.shape(asked)
+    return request.model_copy(
+        update={
+            "git": GitModel.of(source),
+            "command": command,
+            "inputs": inputs if request.inputs is None else request.inputs,
+            "training": TrainingModel(**shape) if shape is not None else None,
+            name: getattr(request, name) or said.name,
+        }
+    )
 
 
 async def upload_code(

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 from muster.domain.document import walk
 from muster.domain.errors import BadTemplate, BadVariable, nearest
 from muster.domain.suggest import suggested_type
-from muster.domain.variables import Value, Variable, as_text
+from muster.domain.variables import Value, Variable, as_text, as_written
 
 Tree: TypeAlias = Any  #: mappings, lists and scalars, as JSON and YAML give them
 
@@ -78,7 +78,7 @@ def bind(
     declared = _by_name(variables)
     for name in values:
         if name not in declared:
-            raise _unknown(name, declared, queue=queue)
+            raise _unknown(name, values[name], declared, queue=queue)
     bound = {name: variable.value_from(values, queue=queue) for name, variable in declared.items()}
 
     def value_of(name: str) -> Value:
@@ -222,12 +222,12 @@ def _undeclared(name: str, declared: Iterable[str], tree: Tree) -> BadTemplate:
     )
 
 
-def _unknown(name: str, declared: Iterable[str], *, queue: str) -> BadVariable:
+def _unknown(name: str, given: object, declared: Iterable[str], *, queue: str) -> BadVariable:
     near = nearest(name, declared)
     names = ", ".join(declared)
     known = f"Its variables: {names}." if names else "It has no variables at all."
     return BadVariable(
-        f'Queue "{queue}" has no variable "{name}".',
+        f'{name}={as_written(given)}: queue "{queue}" has no variable "{name}".',
         hint=f"Did you mean --set {near}=…?" if near else known,
         facts={"name": name, "rule": "declared", "nearest": near, "queue": queue},
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from muster.domain.errors import BadTraining
+from muster.domain.errors import BadTraining, UnknownKey
 
 MAX_NODES = 4096
 MAX_PROCS = 1024
@@ -68,3 +68,29 @@ class Training:
             is_script = bool(command) and command[0].endswith(".py")
             return Launcher.TORCHRUN if is_script else Launcher.PLAIN
         return Launcher.TORCHRUN if self.launcher is Launcher.TORCHRUN else Launcher.PLAIN
+
+
+def checked_shape(data: object, *, where: str) -> Mapping[str, Any]:
+    """The fields of a training that a file gives, if they make one. The others stay open: a launch may
+    give them, and over these too."""
+    if not isinstance(data, Mapping):
+        raise BadTraining(
+            f"{where} is not a mapping.", hint="Write `training: {nodes: 2, procs_per_node: 4}`."
+        )
+    known = [item.name for item in fields(Training)]
+    for name, value in data.items():
+        if name not in known:
+            raise UnknownKey(str(name), where=where, known=known)
+        is_text = isinstance(value, str)
+        is_count = isinstance(value, int) and not isinstance(value, bool)
+        allowed = {
+            "launcher": (value in list(Launcher), f"one of {', '.join(Launcher)}"),
+            "shm": (is_text, "a size, such as 8Gi"),
+            "procs_per_node": (is_count or value == "gpu", "a whole number, or `gpu`"),
+        }
+        right, wanted = allowed.get(name, (is_count, "a whole number"))
+        if not right:
+            facts = {"field": f"training.{name}"}
+            raise BadTraining(f"{where}: {name}={value!r} is not {wanted}.", hint="Change it.", facts=facts)
+    Training(**data)
+    return dict(data)

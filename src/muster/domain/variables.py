@@ -78,7 +78,7 @@ class Variable:
             )
         for rule in ("minimum", "maximum"):
             if getattr(self, rule) is not None and self.type not in _ORDERED:
-                raise self._bad(f"{rule} {_shown(getattr(self, rule))} means nothing for a {self.type}")
+                raise self._bad(f"{rule} {as_written(getattr(self, rule))} means nothing for a {self.type}")
         for field in ("default", "minimum", "maximum"):
             if getattr(self, field) is not None:
                 object.__setattr__(self, field, self._typed(field, getattr(self, field)))
@@ -95,7 +95,7 @@ class Variable:
         where = f'Variable "{name}"'
         if not isinstance(given, Mapping):
             raise BadTemplate(
-                f"{where} is declared as {_shown(given)}, not as a mapping.",
+                f"{where} is declared as {as_written(given)}, not as a mapping.",
                 hint="Write it as {type: integer, default: 1, minimum: 1, maximum: 4}.",
             )
         fields: dict[str, Any] = {}
@@ -109,9 +109,13 @@ class Variable:
             fields[_KEYS[key]] = value
         fields["type"] = _type_named(fields.get("type"), where=where)
         if not isinstance(fields.get("choices", []), list | tuple):
-            raise BadTemplate(f"{where} has {_shown(fields['choices'])} as its choices, which is not a list.")
+            raise BadTemplate(
+                f"{where} has {as_written(fields['choices'])} as its choices, which is not a list."
+            )
         if not isinstance(fields.get("description", ""), str):
-            raise BadTemplate(f"{where} has {_shown(fields['description'])} as its description, not text.")
+            raise BadTemplate(
+                f"{where} has {as_written(fields['description'])} as its description, not text."
+            )
         return cls(name=name, **fields)
 
     @classmethod
@@ -184,7 +188,7 @@ class Variable:
         quoted = isinstance(given, str) and self.type not in _WRITTEN_AS_TEXT
         value = None if quoted else _READERS[self.type](given)
         if value is None:
-            shown = repr(given) if quoted else _shown(given)
+            shown = repr(given) if quoted else as_written(given)
             article = "an" if self.type is VariableType.INTEGER else "a"
             raise self._bad(f"{what} {shown} is not {article} {self.type}")
         return value
@@ -195,9 +199,9 @@ class Variable:
             raise self._bad(f"minimum {low} is above the maximum of {high}")
         for choice in self.choices:
             if broken := self._broken_rule(choice):
-                raise self._bad(f"choice {_shown(choice)} is {broken[1]}")
+                raise self._bad(f"choice {as_written(choice)} is {broken[1]}")
         if self.default is not None and (broken := self._broken_rule(self.default)):
-            raise self._bad(f"default {_shown(self.default)} is {broken[1]}")
+            raise self._bad(f"default {as_written(self.default)} is {broken[1]}")
 
     def _broken_rule(self, value: Value) -> tuple[str, str] | None:
         """The rule that a value of the right type breaks, and how: `("maximum", "above the …")`."""
@@ -207,7 +211,7 @@ class Variable:
         if self.maximum is not None and size > self._comparable(self.maximum):
             return "maximum", f"above the maximum of {self.maximum}"
         if self.choices and size not in map(self._comparable, self.choices):
-            return "choices", f"not among the choices {', '.join(map(_shown, self.choices))}"
+            return "choices", f"not among the choices {', '.join(map(as_written, self.choices))}"
         return None
 
     def _comparable(self, value: Value) -> Any:
@@ -219,7 +223,7 @@ class Variable:
     def _refusal(self, given: object, how: str, verb: str, *, rule: str, queue: str) -> BadVariable:
         limit = list(self.choices) if rule == "choices" else getattr(self, rule)
         return BadVariable(
-            f'{self.name}={_shown(given)} is {how} "{queue}" {verb}.',
+            f'{self.name}={as_written(given)} is {how} "{queue}" {verb}.',
             hint=self._advice(),
             facts={"name": self.name, "value": _plain(given), "rule": rule, rule: limit, "queue": queue},
         )
@@ -227,7 +231,7 @@ class Variable:
     def _advice(self) -> str:
         """What to write instead."""
         if self.choices:
-            *others, last = map(_shown, self.choices)
+            *others, last = map(as_written, self.choices)
             allowed = f"{', '.join(others)} or {last}" if others else last
         elif self.minimum is not None and self.maximum is not None:
             allowed = f"{self.minimum} … {self.maximum}"
@@ -296,7 +300,7 @@ def _type_named(given: object, *, where: str) -> VariableType:
     if given not in names:
         near = nearest(str(given), names)
         hint = f"Did you mean {near!r}?" if near else f"Known types: {', '.join(names)}."
-        raise BadTemplate(f"{where} has {_shown(given)} as its type, which is not one.", hint=hint)
+        raise BadTemplate(f"{where} has {as_written(given)} as its type, which is not one.", hint=hint)
     return VariableType(str(given))
 
 
@@ -319,10 +323,10 @@ def _from_text(variable_type: VariableType, key: str, text: str) -> Any:
 def _plain(given: object) -> object:
     """A value that JSON can carry, for an error's facts."""
     fit = isinstance(given, str | int) or (isinstance(given, float) and math.isfinite(given))
-    return given if fit else _shown(given)
+    return given if fit else as_written(given)
 
 
-def _shown(given: object) -> str:
+def as_written(given: object) -> str:
     """A value as its writer would write it, short enough for a sentence."""
     if given is None:
         return "null"

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from muster.domain.cluster import Cluster
 from muster.domain.observation import AttemptKey, Observation
 from muster.domain.policy import Security
 from muster.domain.resources import Resources
@@ -113,6 +114,7 @@ class LogEnd:
 
 
 NO_LOGS: Mapping[int, LogEnd] = {}
+NO_CONFIG: Mapping[str, Any] = {}
 
 
 class Engine(Protocol):
@@ -127,6 +129,9 @@ class Engine(Protocol):
     async def free(self) -> Resources:
         """What is not taken now, by this or any other agent of the host."""
 
+    async def cluster(self) -> Cluster | None:
+        """What the cluster has that it drives. None: there is none, or nothing new to say of it."""
+
     async def check(self, rendered: Rendered) -> None:
         """Raise `MusterError` if the engine would not take this."""
 
@@ -137,10 +142,17 @@ class Engine(Protocol):
     def observe(self) -> AsyncIterator[Observation]:
         """What happens, for all attempts submitted or adopted, as it happens."""
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        config: Mapping[str, Any] = NO_CONFIG,
+    ) -> bool:
         """Take charge of an attempt that another agent started. False: nothing of it is or was here.
         After True its state is told again through `observe`, including an end nobody saw.
-        `logs`: rank → how much of its log is safe, for engines that mark logs."""
+        `logs`: rank → how much of its log is safe, for engines that mark logs.
+        `config`: what it was started from, for engines that have to know what to look for."""
 
     async def stop(self, key: AttemptKey) -> None:
         """Ask all members to end, then make them. Does not block; the end comes as observations."""

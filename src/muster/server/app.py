@@ -22,6 +22,7 @@ from muster.server.loopback import is_loopback
 from muster.server.routes import (
     accounts,
     agents,
+    clusters,
     code,
     groups,
     health,
@@ -82,6 +83,7 @@ def create_app(context: Context) -> FastAPI:
         lines,
         queues,
         jobs,
+        clusters,
         code,
         accounts,
         session,

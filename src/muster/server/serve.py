@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from muster.server.asgi import Server
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, before anything else is started: a taken port is found out first."""
+def bind(host: str, port: int, *, listen: bool = True) -> socket.socket:
+    """A socket, before anything else is started: a taken port is found out first.
+
+    Who connects while the server still loads waits at it. With `listen` off he is refused until the
+    server can answer: where there are others behind the same balancer, they take him.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(1024)
+        if listen:
+            listener.listen(1024)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:

@@ -50,9 +50,9 @@ class DataDir:
         """The local user's key, readable only by that user."""
         return self.path / "local.key"
 
-    def lock(self, *, shared: bool = False) -> int:
+    def lock(self, *, shared: bool = False, embedded: bool = True) -> int:
         """Hold the directory, for this server alone or with others of the same database; returns the
-        descriptor that holds it."""
+        descriptor that holds it. `embedded`: one that is alone has its database in there."""
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -61,7 +61,7 @@ class DataDir:
                 f"The data directory {self.path} cannot be used: {error.strerror}.",
                 hint="It must be a folder that this account may write to; choose one with --data-dir.",
             ) from error
-        if not shared and self.moved.exists():
+        if embedded and not shared and self.moved.exists():
             os.close(descriptor)
             raise Conflict(
                 f"The installation in {self.path} has moved to PostgreSQL.",
@@ -160,7 +160,7 @@ def ensure_local_user(context: Context, place: DataDir) -> Settings:
             f"This server was set up with keys of its own, and {place.local_key} is not there.",
             hint="Start it with `muster server`, or use another --data-dir for `muster up`.",
         )
-    user = context.db.write_now(lambda tx: store_accounts.all_users(tx.conn)[0].name)
+    user = context.db.write_now(lambda tx: store_accounts.first_user(tx.conn).name)
     return replace(context.settings, local_user=user)
 
 

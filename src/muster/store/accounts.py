@@ -55,8 +55,10 @@ def find_user(conn: Connection, name: str) -> User | None:
     return User(**row._mapping) if row else None
 
 
-def all_users(conn: Connection) -> list[User]:
-    return [User(**row._mapping) for row in conn.execute(select(users).order_by(users.c.name))]
+def first_user(conn: Connection) -> User:
+    """The one that the server was set up with."""
+    row = conn.execute(select(users).order_by(users.c.created_at, users.c.name).limit(1)).one()
+    return User(**row._mapping)
 
 
 def count_users(conn: Connection) -> int:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,6 +95,7 @@ class Database:
         self._write_engine = make(self.url, read_only=False, pool_size=1)
         self._read_engine = make(self.url, read_only=True, pool_size=READERS)
         self._relay = postgres.Relay(self.url) if kind == "postgresql" else None
+        self._pulse = postgres.Pulse() if kind == "postgresql" else None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="muster-read")
         self._company = 1  # writes in the last group
@@ -163,6 +165,8 @@ class Database:
         self._readers.shutdown()
         if self._relay is not None:
             self._relay.close()
+        if self._pulse is not None:
+            self._pulse.close()
         self._read_engine.dispose()
         self._write_engine.dispose()
 
@@ -222,8 +226,9 @@ class Database:
         committing = False
         try:
             with self._write_engine.connect() as conn:
-                txs = [(kin, _run_kin(conn, kin)) for kin in _by_kind(group)]
-                self._finish(conn, [tx for _, tx in txs])
+                with self._alive(conn):
+                    txs = [(kin, _run_kin(conn, kin)) for kin in _by_kind(group)]
+                    self._finish(conn, [tx for _, tx in txs])
                 committing = True
                 self._commit(conn)
         except BaseException as error:  # noqa: BLE001 - whose it is, the second run tells
@@ -246,10 +251,11 @@ class Database:
             with self._write_engine.connect() as conn:
                 if patient and self.shared:
                     postgres.be_patient(conn)
-                done = [(job, tx) for job in group if (tx := _run(conn, job, group, again)) is not None]
-                if not done:
-                    return again
-                self._finish(conn, [tx for _, tx in done])
+                with self._alive(conn):
+                    done = [(job, tx) for job in group if (tx := _run(conn, job, group, again)) is not None]
+                    if not done:
+                        return again
+                    self._finish(conn, [tx for _, tx in done])
                 committing = True
                 self._commit(conn)
                 for job, tx in done:
@@ -263,6 +269,9 @@ class Database:
                     if retry:
                         again.append(job)
         return again
+
+    def _alive(self, conn: Connection) -> AbstractContextManager[None]:
+        return self._pulse.of(conn) if self._pulse is not None else nullcontext()
 
     def _commit(self, conn: Connection) -> None:
         failpoint("commit.before")

@@ -8,8 +8,9 @@ import queue
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from sqlalchemy import Connection, Engine, create_engine, text
@@ -29,6 +30,7 @@ _PAUSE = 0.5  #: seconds between tries to listen again
 _GATHER = 0.02  #: seconds in which what is told by `send` becomes one notification
 #: A server that is frozen in the middle of a write must not hold up the others for long.
 _WRITER = "-c lock_timeout=200ms -c idle_in_transaction_session_timeout=2s"
+_BEAT = 0.5  #: seconds after which a server that computes says that it lives
 _READER = "-c default_transaction_read_only=on -c idle_in_transaction_session_timeout=60s"
 #: serialization failure, deadlock, lock not available, unique violation, missing parent: another server
 #: was there at the same moment, and a second look sees what it did.
@@ -75,6 +77,42 @@ def be_patient(conn: Connection) -> None:
 
 def is_collision(error: DBAPIError) -> bool:
     return getattr(error.orig, "sqlstate", None) in _COLLISIONS
+
+
+class Pulse:
+    """Keeps the session of a write in use while this server computes. The limit on idle transactions is
+    for servers that are frozen or gone, not for large writes on slow machines."""
+
+    def __init__(self) -> None:
+        self._held = threading.Lock()
+        self._session: psycopg.Connection[Any] | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="muster-pulse", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    @contextmanager
+    def of(self, conn: Connection) -> Iterator[None]:
+        """To be left before the commit."""
+        with self._held:
+            self._session = conn.connection.driver_connection
+        try:
+            yield
+        finally:
+            with self._held:
+                self._session = None
+
+    def _beat(self) -> None:
+        import psycopg
+
+        waits = psycopg.pq.TransactionStatus.INTRANS  # for the next statement of this server
+        while not self._closing.wait(_BEAT):
+            with self._held, suppress(psycopg.Error):
+                if self._session is not None and self._session.info.transaction_status is waits:
+                    self._session.execute("SELECT 1")
 
 
 class Relay:

@@ -415,6 +415,14 @@ agent_queues = Table(
     Index("ix_agent_queues_queue", "queue_id"),
 )
 
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("agent_id", ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("seen", JSON, nullable=False),
+)
+
 snapshots = Table(
     "snapshots",
     metadata,

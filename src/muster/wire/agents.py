@@ -24,7 +24,7 @@ from muster.domain.observation import (
 )
 from muster.domain.policy import Security
 from muster.domain.run import EventType, RunState
-from muster.wire.base import Asked, Told
+from muster.wire.base import Reported, Told
 from muster.wire.runs import ResourcesModel, RunModel
 
 _INT = 2**31 - 1
@@ -43,7 +43,7 @@ def _sane(size: ResourcesModel) -> ResourcesModel:
 Capacity = Annotated[ResourcesModel, AfterValidator(_sane)]  #: of a machine, as its agent says it
 
 
-class AgentRequest(Asked):
+class AgentRequest(Reported):
     """An agent introduces itself."""
 
     name: str = Field(min_length=1, max_length=128)
@@ -135,14 +135,14 @@ class AgentDetail(Told):
     words: list[WordModel] = Field(description="Newest first.")
 
 
-class HeldModel(Asked):
+class HeldModel(Reported):
     run_id: str
     attempt: Attempt
     epoch: Epoch
     stopping: bool = False
 
 
-class PollRequest(Asked):
+class PollRequest(Reported):
     """The held request: what the agent has, what it could take on, how long it will wait."""
 
     incarnation: str
@@ -201,13 +201,13 @@ class PollAnswer(Told):
     )
 
 
-class PhaseFact(Asked):
+class PhaseFact(Reported):
     type: Literal["phase"] = "phase"
     phase: Phase
     detail: str = ""
 
 
-class ReplicaFact(Asked):
+class ReplicaFact(Reported):
     type: Literal["replica"] = "replica"
     rank: Rank
     state: ReplicaState
@@ -223,19 +223,19 @@ class ReplicaFact(Asked):
     log_bytes: int | None = None
 
 
-class NoteFact(Asked):
+class NoteFact(Reported):
     type: Literal["note"] = "note"
     message: str = Field(max_length=4096)
     level: Literal["info", "warning"] = "info"
 
 
-class EndFact(Asked):
+class EndFact(Reported):
     type: Literal["end"] = "end"
     end: End
     reason: str = ""
 
 
-class FailureFact(Asked):
+class FailureFact(Reported):
     type: Literal["failure"] = "failure"
     kind: str = Field(max_length=64)
     summary: str
@@ -246,7 +246,7 @@ class FailureFact(Asked):
     evidence: str = Field(default="", max_length=65536)
 
 
-class ManifestFact(Asked):
+class ManifestFact(Reported):
     type: Literal["manifest"] = "manifest"
     manifest: dict[str, Any]
 
@@ -288,7 +288,7 @@ def fact_from_wire(model: PhaseFact | ReplicaFact | NoteFact | EndFact | Failure
             return FailureSeen(failure=Failure(**values))
 
 
-class ReportModel(Asked):
+class ReportModel(Reported):
     run_id: str
     attempt: Attempt
     epoch: Epoch
@@ -296,7 +296,7 @@ class ReportModel(Asked):
     fact: FactModel
 
 
-class ReportBatch(Asked):
+class ReportBatch(Reported):
     incarnation: str
     reports: list[ReportModel] = Field(max_length=10_000)
 
@@ -312,7 +312,7 @@ class ReportAnswer(Told):
     refused: list[RefusedModel] = Field(default_factory=list)
 
 
-class LogPiece(Asked):
+class LogPiece(Reported):
     """One piece of one replica's output; its bytes follow the index line in the same order."""
 
     run_id: str
@@ -326,7 +326,7 @@ class LogPiece(Asked):
     )
 
 
-class LogIndex(Asked):
+class LogIndex(Reported):
     """First line of a log upload; the raw bytes of all pieces follow."""
 
     incarnation: str
@@ -346,7 +346,7 @@ class LogAnswer(Told):
     lengths: list[LogLength]
 
 
-class UsageSample(Asked):
+class UsageSample(Reported):
     run_id: str
     attempt: Attempt
     rank: Rank
@@ -362,10 +362,10 @@ class UsageSample(Asked):
     disk_used: int | None = None
 
 
-class UsageBatch(Asked):
+class UsageBatch(Reported):
     incarnation: str
     samples: list[UsageSample] = Field(max_length=10_000)
 
 
-class LeaveRequest(Asked):
+class LeaveRequest(Reported):
     incarnation: str

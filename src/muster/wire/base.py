@@ -18,6 +18,13 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+class Reported(BaseModel):
+    """What an agent says: a server passes over keys that a newer agent adds. Within one protocol new keys
+    are therefore such that nothing goes wrong without them."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
 class Told(BaseModel):
     """An answer: a client passes over keys that a newer server adds."""
 

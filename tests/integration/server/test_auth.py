@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 
 from door import Door, held, open_door, replica
 from muster.domain.access import KeyKind
+from muster.server.setup import DataDir, ensure_local_user
 from muster.service.accounts import code_token
 
 OPEN = {"/healthz", "/readyz", "/{page:page}", "/api/docs"}  #: and /api/openapi.json, which is no API route
@@ -163,6 +164,7 @@ BODIES: dict[str, Any] = {
     "send_reports": {"incarnation": "a1-incarnation", "reports": []},
     "send_logs": {"incarnation": "a1-incarnation", "pieces": []},
     "send_usage": {"incarnation": "a1-incarnation", "samples": []},
+    "send_cluster": {"incarnation": "a1-incarnation", "namespace": "ml"},
     "leave_agent": {"incarnation": "a1-incarnation"},
     "create_snapshot": {"manifest": {"files": [FILE]}, "entity": "ann"},
     "upload_blobs": None,
@@ -241,7 +243,7 @@ def test_lists_show_only_what_one_may_see(door: Door) -> None:
     key = door.user("eve")
     door.launch()
     door.agent()
-    for path in ("/runs", "/queues", "/agents", "/audit"):
+    for path in ("/runs", "/queues", "/agents", "/clusters", "/audit"):
         items = door.call("GET", path, key=key).json()["items"]
         assert all(item["entity"] == "eve" for item in items), path
         assert door.call("GET", path, key=key, entity="ann").status_code == 403
@@ -327,6 +329,15 @@ def test_a_server_with_a_local_user_still_wants_a_key_from_elsewhere(tmp_path: P
     for door in open_door(tmp_path, local_user="ann"):
         # The connection of a test is no TCP connection of this machine: nobody can tell whose it is.
         assert door.call("GET", "/me", key=None).status_code == 401
+
+
+def test_the_local_user_is_the_first_whoever_comes_later(tmp_path: Path) -> None:
+    place = DataDir(path=tmp_path)
+    for door in open_door(tmp_path):
+        place.local_key.write_text(door.key)
+        door.clock.advance(1)
+        door.call("POST", "/users", {"name": "abe"})
+        assert ensure_local_user(door.context, place).local_user == "ann"
 
 
 # --- a run's own token -----------------------------------------------------------------------------

@@ -61,8 +61,11 @@ class Replay:
 
     def _send(self, method: str, line: dict[str, Any]) -> httpx.Response:
         headers = line.get("headers") or {"content-type": "application/json"}
-        content = self._filled(line["body"]).encode()
-        return self.door.run(self._ask(method, self._filled(line["path"]), content, headers))
+        content = self._said(self._filled(line["body"]), headers)
+        return self.door.run(self._ask(method, self._filled(line["path"]), content.encode(), headers))
+
+    def _said(self, body: str, headers: dict[str, str]) -> str:
+        return body
 
     async def _ask(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
         """Exactly these headers: what was not sent then is not sent now."""
@@ -113,6 +116,39 @@ def test_an_agent_of_protocol_1_is_understood_and_understands(door: Door, record
     replay = Replay(door)
     for line in lines_of(recording):
         replay.play(line)
+
+
+class NewerReplay(Replay):
+    """Says more than was recorded."""
+
+    more: int = 0  #: bodies with more in them
+
+    def _said(self, body: str, headers: dict[str, str]) -> str:
+        is_agents = PROTOCOL_HEADER in headers and headers.get("content-type") == "application/json"
+        if not body or not is_agents:
+            return body
+        self.more += 1
+        return json.dumps(extended(json.loads(body)))
+
+
+def extended(said: Any) -> Any:
+    """Every object of it has a key more."""
+    if isinstance(said, list):
+        return [extended(item) for item in said]
+    if isinstance(said, dict):
+        free = ("manifest", "devices")  # may hold anything already
+        known = {name: item if name in free else extended(item) for name, item in said.items()}
+        return {**known, "since_next_year": {"of": [1]}}
+    return said
+
+
+def test_a_newer_agent_that_says_more_is_understood(door: Door) -> None:
+    """It is upgraded before its server, and speaks the same protocol."""
+    for recording in RECORDINGS:
+        replay = NewerReplay(door.begin_anew())
+        for line in lines_of(recording):
+            replay.play(line)
+        assert replay.more
 
 
 def test_the_recordings_have_all_that_an_agent_says() -> None:

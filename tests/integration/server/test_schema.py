@@ -106,9 +106,9 @@ Asking = Case[Any]
 Choose = Callable[[Sequence[Any]], Any]  #: one of these
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
-    for door in open_door(tmp_path_factory.mktemp("door")):
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
+    for door in open_door(tmp_path_factory.mktemp("door"), database=request.param):
         yield Neighbours.move_in(door)
 
 
@@ -218,6 +218,7 @@ def honest(house: Neighbours, name: str) -> Any:
         "poll_work": {"held": [held], "slots": 1, "free": {}, "wait": 0},
         "send_reports": {"reports": [{**held, "seq": 100, "fact": seen}]},
         "send_usage": {"samples": [{"run_id": held["run_id"], "attempt": 1, "rank": 0, "at": 2.0}]},
+        "send_cluster": {"namespace": "ml", "nodes": [{"name": "n1", "total": {}, "free": {}}], "claims": []},
         "leave_agent": {},
         "create_snapshot": {"manifest": {"files": [file]}},
         "create_key": {"label": "another"},
@@ -225,7 +226,14 @@ def honest(house: Neighbours, name: str) -> Any:
         "create_entity": {"name": "newcomers"},
         "set_member": {"role": "viewer"},
     }
-    if name in ("register_agent", "poll_work", "send_reports", "send_usage", "leave_agent"):
+    if name in (
+        "register_agent",
+        "poll_work",
+        "send_reports",
+        "send_usage",
+        "send_cluster",
+        "leave_agent",
+    ):
         return {"incarnation": fay.agent.incarnation, **bodies[name]}
     return bodies.get(name)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from muster.domain.errors import PortInUse
 from muster.server import asgi
 from muster.server.context import Context, Settings
 from muster.server.serve import bind, serve
@@ -22,7 +23,8 @@ class Neighbour:
     """Asks the server for its health when it starts, and once more when it is told to stop."""
 
     def __init__(self, listener: socket.socket) -> None:
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/healthz"
+        self.port = listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/healthz"
         self.answers: list[int] = []
         self.stopped = False
 
@@ -36,6 +38,14 @@ class Neighbour:
     async def _ask(self) -> None:
         async with httpx.AsyncClient() as client:
             self.answers.append((await client.get(self.url, timeout=20)).status_code)
+
+
+class Turned(Neighbour):
+    """Is refused when it starts."""
+
+    async def start(self) -> None:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=1)
 
 
 class Patient(Neighbour):
@@ -72,6 +82,20 @@ def test_what_a_companion_asks_while_the_server_loads_is_answered(
     serve(context, listener, on_ready=ready, companion=neighbour)
     assert seen == [[200]], "ready is said once the companion is"
     assert neighbour.answers == [200, 200], "it is stopped while it can still reach the server"
+
+
+def test_one_of_several_servers_lets_nobody_in_before_it_can_answer(context: Context) -> None:
+    """A balancer that connects to it would wait out its start."""
+    with bind("127.0.0.1", 0, listen=False) as listener:
+        neighbour = Turned(listener)
+        serve(context, listener, on_ready=lambda: os.kill(os.getpid(), signal.SIGTERM), companion=neighbour)
+    assert neighbour.answers == [200]
+
+
+def test_a_taken_port_is_refused_before_anything_is_started(listener: socket.socket) -> None:
+    for listen in (True, False):
+        with pytest.raises(PortInUse):
+            bind("127.0.0.1", listener.getsockname()[1], listen=listen)
 
 
 def test_a_server_that_cannot_start_stops_its_companion(

@@ -51,9 +51,26 @@ def test_an_installation_moves_whole_and_its_runs_go_on(tmp_path: Path) -> None:
         agent.terminate()
         agent.wait(30)
         server.end()
+
+        old.env["MUSTER_DATABASE"] = target
+        old.start()
+        assert old.client().read_log(going_on.id) == b"begun\nended\n", "`muster up` goes on there too"
     finally:
         (tmp_path / "go").touch()
         old.destroy()
+
+
+def test_muster_up_keeps_everything_where_it_is_told(tmp_path: Path) -> None:
+    there = Installation(tmp_path, env={"MUSTER_DATABASE": empty_postgres()})
+    there.start()
+    try:
+        ran = there.muster("launch", "--follow", "--", "echo", "hello", check=True)
+        assert ran.stdout.splitlines()[0] == "hello"
+        assert not (there.data / "muster.db").exists()
+        second = there.muster("up", "--port", "0")
+        assert "Another Muster server already uses" in second.stderr, "it has one local agent"
+    finally:
+        there.destroy()
 
 
 def test_a_database_in_use_is_not_moved_into(tmp_path: Path) -> None:

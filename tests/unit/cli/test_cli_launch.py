@@ -52,7 +52,6 @@ def request_of(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> LaunchReques
         ([".", "--", "trian.py"], "There is no 'trian.py' in the folder '.'", "Did you mean 'train.py'?"),
         ([".", "--dry-run", "--", "trian.py"], "There is no 'trian.py'", "'train.py'"),
         (["--", "train.py"], "no folder is launched with it", "muster launch . -- train.py"),
-        (["-u", "https://x/y.git"], "There is no command to run", "behind `--`"),
         (["-u", "/srv/code", "--", "a.py"], "'/srv/code' is a local path", "muster launch PATH"),
         (["-u", "https://me:pw@x/y", "--", "a.py"], "carries a user or a password", "credential helper"),
         (["-u", "https://x/y", "--ref", "-x", "--", "a.py"], "'-x' cannot be a branch", ""),
@@ -119,6 +118,27 @@ def test_a_folder_that_names_its_job_is_launched_under_that_name(
     (folder / "muster.yaml").write_text("name: fitter\nentrypoint: [train.py]\n")
     request = request_of(".", monkeypatch=monkeypatch)
     assert (request.command, request.job_name, request.source_name) == (["train.py"], "fitter", folder.name)
+
+
+def test_options_of_the_shape_go_over_what_the_folder_says_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "entrypoint: [train.py]\ntraining: {nodes: 2, procs_per_node: gpu, shm: 8Gi}\n"
+    (folder / "muster.yaml").write_text(said)
+    alone = request_of(".", monkeypatch=monkeypatch).training
+    changed = request_of(".", "--nodes", "4", "--max-restarts", "1", monkeypatch=monkeypatch).training
+    assert alone is not None
+    assert alone.model_dump(exclude_unset=True) == {"nodes": 2, "procs_per_node": "gpu", "shm": "8Gi"}
+    assert changed is not None
+    assert (changed.nodes, changed.procs_per_node, changed.max_restarts) == (4, "gpu", 1)
+
+
+def test_a_folder_with_a_shape_that_cannot_run_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "muster.yaml").write_text("training: {nodes: two}\n")
+    assert main(["launch", ".", "--", "train.py"]) == 2
+    assert "training of muster.yaml: nodes='two' is not a whole number" in capsys.readouterr().err
 
 
 def test_overrides_are_paths_with_values_as_in_yaml(monkeypatch: pytest.MonkeyPatch) -> None:

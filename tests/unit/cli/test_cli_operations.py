@@ -34,6 +34,7 @@ VERBS = {
     "explain_run": "run why",
     "follow_events": "run events",
     "follow_logs": "run logs",
+    "get_agent": "agent show",
     "get_entity": "entity show",
     "get_group": "run compare",
     "get_job": "job show",
@@ -41,6 +42,7 @@ VERBS = {
     "get_manifest": "run manifest",
     "get_me": "login",
     "get_queue": "queue show",
+    "get_queue_line": "queue line",
     "get_queue_version": "queue show",
     "get_run": "run show",
     "get_usage": "run usage",
@@ -48,6 +50,7 @@ VERBS = {
     "launch_grid": "launch",
     "list_agents": "agent list",
     "list_audit": "entity audit",
+    "list_clusters": "agent nodes",
     "list_entities": "entity list",
     "list_job_versions": "job show",
     "list_jobs": "job list",
@@ -58,7 +61,9 @@ VERBS = {
     "list_run_events": "run events",
     "list_runs": "run list",
     "parse_queue": "queue parse",
+    "pause_agent": "agent pause",
     "pause_queue": "queue pause",
+    "place_run": "run move",
     "preview_launch": "launch",
     "preview_rerun": "run rerun",
     "read_log": "run logs",
@@ -66,6 +71,7 @@ VERBS = {
     "remove_member": "entity member remove",
     "rename_job": "job rename",
     "rerun_run": "run rerun",
+    "resume_agent": "agent resume",
     "resume_queue": "queue resume",
     "revoke_key": "key revoke",
     "roll_back_queue": "queue rollback",
@@ -84,13 +90,14 @@ PROTOCOL = {
     "poll_work",
     "read_checksums",
     "register_agent",
+    "send_cluster",
     "send_logs",
     "send_reports",
     "send_usage",
     "upload_blobs",
 }
-#: For programs: many launches at once are not typed.
-SDK_ONLY = {"launch_batch"}
+#: For programs, as the web app is one: many launches at once, a curve, a preview with every keystroke.
+SDK_ONLY = {"get_queue_history", "launch_batch", "preview_queue"}
 #: For monitors, which know neither the client nor the command line.
 HEALTH = {"healthz", "readyz", "metrics"}
 #: For the web app alone: a program sends its key, and reads a log from its start.

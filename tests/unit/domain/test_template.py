@@ -162,8 +162,8 @@ def test_any_mapping_is_walked() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"gpu": 1}, 'Queue "lab" has no variable "gpu". Did you mean --set gpus=…?'),
-        ({"zone": 1}, 'Queue "lab" has no variable "zone". Its variables: gpus, tag.'),
+        ({"gpu": 1}, 'gpu=1: queue "lab" has no variable "gpu". Did you mean --set gpus=…?'),
+        ({"zone": 1}, 'zone=1: queue "lab" has no variable "zone". Its variables: gpus, tag.'),
         (
             {"gpus": 8},
             (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from muster.domain.errors import BadTraining
-from muster.domain.training import MAX_NODES, MAX_PROCS, Launcher, Training
+from muster.domain.errors import BadTraining, MusterError, UnknownKey
+from muster.domain.training import MAX_NODES, MAX_PROCS, Launcher, Training, checked_shape
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,28 @@ def test_one_process_a_gpu_needs_gpus() -> None:
 )
 def test_which_launcher_starts_a_command(launcher: str, command: list[str], expected: str) -> None:
     assert Training(launcher=Launcher(launcher)).launcher_for(command) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        ([2], BadTraining, "training is not a mapping"),
+        ({"node": 2}, UnknownKey, "training has no key 'node'"),
+        ({"nodes": "2"}, BadTraining, "nodes='2' is not a whole number"),
+        ({"nodes": True}, BadTraining, "nodes=True is not a whole number"),
+        ({"procs_per_node": "cpu"}, BadTraining, "a whole number, or `gpu`"),
+        ({"launcher": "mpirun"}, BadTraining, "not one of auto, torchrun, plain"),
+        ({"shm": 8}, BadTraining, "shm=8 is not a size"),
+        ({"nodes": 0}, BadTraining, "nodes=0 is not possible"),
+    ],
+)
+def test_a_shape_in_a_file_that_cannot_be_right_is_refused(
+    data: object, error: type[MusterError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        checked_shape(data, where="training")
+
+
+def test_a_shape_in_a_file_leaves_open_what_it_does_not_say() -> None:
+    given = {"nodes": 2, "procs_per_node": "gpu", "launcher": "plain", "shm": "8Gi"}
+    assert checked_shape(given, where="training") == given

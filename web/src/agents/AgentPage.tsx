@@ -114,7 +114,12 @@ function Capacity({ detail: { agent, runs } }: { detail: AgentDetail }) {
     return (
       <section aria-label={a.capacity}>
         <h2>{a.capacity}</h2>
-        <p className="dim">{a.clusterCapacity}</p>
+        <p className="dim">
+          {a.clusterCapacity}{" "}
+          <Link to="/cluster" className="link">
+            {a.clusterNodes}
+          </Link>
+        </p>
       </section>
     );
   }

@@ -16,6 +16,7 @@ export type Queue = Schemas["QueueModel"];
 export type Agent = Schemas["AgentModel"];
 export type AgentDetail = Schemas["AgentDetail"];
 export type AgentRun = Schemas["AgentRunModel"];
+export type Cluster = Schemas["ClusterModel"];
 export type Line = Schemas["LineModel"];
 export type Parsed = Schemas["ParseModel"];
 export type Priority = Schemas["Priority"];

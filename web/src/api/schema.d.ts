@@ -1028,6 +1028,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/clusters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Clusters
+         * @description What agents last saw of the clusters they drive: nodes with what is free there, volume claims.
+         */
+        get: operations["list_clusters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{agent_id}/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send Cluster
+         * @description What the agent sees of the cluster that it drives, in place of what it said before.
+         */
+        post: operations["send_cluster"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/snapshots": {
         parameters: {
             query?: never;
@@ -1631,6 +1671,96 @@ export interface components {
              * @description Where runs reach the server; none: where the agent does.
              */
             public_url?: string | null;
+        };
+        /**
+         * ClusterModel
+         * @description A cluster as one agent sees it.
+         */
+        ClusterModel: {
+            /** Entity */
+            entity: string;
+            /** Agent */
+            agent: string;
+            /**
+             * Cluster
+             * @description Equal for agents of one cluster.
+             */
+            cluster: string;
+            /**
+             * Host
+             * @description Its API server.
+             */
+            host: string;
+            /**
+             * Online
+             * @description Is the agent there, to say what changes?
+             */
+            online: boolean;
+            /** Queues */
+            queues: string[];
+            /**
+             * At
+             * Format: date-time
+             * @description When it was looked at.
+             */
+            at: string;
+            /**
+             * Namespace
+             * @description Where runs go whose queue names none.
+             */
+            namespace: string;
+            /**
+             * Nodes
+             * @description null: the agent may not look at nodes.
+             */
+            nodes: components["schemas"]["ClusterNodeModel"][] | null;
+            /**
+             * Claims
+             * @description null: the agent may not list claims.
+             */
+            claims: components["schemas"]["VolumeClaimModel"][] | null;
+        };
+        /**
+         * ClusterNodeModel
+         * @description A node of a cluster.
+         */
+        ClusterNodeModel: {
+            /** Name */
+            name: string;
+            /**
+             * Closed
+             * @description Why no pod goes there; empty where one may.
+             * @default
+             */
+            closed: string;
+            /**
+             * Gpu
+             * @description The model of its GPUs, where it is labelled.
+             * @default
+             */
+            gpu: string;
+            total: components["schemas"]["ResourcesModel"];
+            /** @description What no pod, of whomever, has asked for. */
+            free: components["schemas"]["ResourcesModel"];
+            /**
+             * Pods
+             * @default 0
+             */
+            pods: number;
+        };
+        /**
+         * ClusterReport
+         * @description What an agent sees of its cluster; null: it may not look.
+         */
+        ClusterReport: {
+            /** Incarnation */
+            incarnation: string;
+            /** Namespace */
+            namespace: string;
+            /** Nodes */
+            nodes?: components["schemas"]["ClusterNodeModel"][] | null;
+            /** Claims */
+            claims?: components["schemas"]["VolumeClaimModel"][] | null;
         };
         /**
          * DiffModel
@@ -2524,6 +2654,16 @@ export interface components {
         Page_AuditModel_: {
             /** Items */
             items: components["schemas"]["AuditModel"][];
+            /**
+             * Next
+             * @description Pass as `cursor` for the following page.
+             */
+            next?: string | null;
+        };
+        /** Page[ClusterModel] */
+        Page_ClusterModel_: {
+            /** Items */
+            items: components["schemas"]["ClusterModel"][];
             /**
              * Next
              * @description Pass as `cursor` for the following page.
@@ -3641,6 +3781,29 @@ export interface components {
              * @description The keys in which it differs from the version before.
              */
             changed: string[];
+        };
+        /**
+         * VolumeClaimModel
+         * @description A volume claim that runs may mount.
+         */
+        VolumeClaimModel: {
+            /** Namespace */
+            namespace: string;
+            /** Name */
+            name: string;
+            /**
+             * Size
+             * @description Bytes; 0 where it has no volume yet.
+             * @default 0
+             */
+            size: number;
+            /** Modes */
+            modes?: string[];
+            /**
+             * Bound
+             * @default false
+             */
+            bound: boolean;
         };
         /**
          * WordModel
@@ -5644,6 +5807,66 @@ export interface operations {
             401: components["responses"]["NotSignedIn"];
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_clusters: {
+        parameters: {
+            query?: {
+                entity?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ClusterModel_"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    send_cluster: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The agent protocol: 1 for this server. */
+                "Muster-Protocol": string;
+            };
+            path: {
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClusterReport"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
             422: components["responses"]["BadInput"];
             503: components["responses"]["Unavailable"];
         };

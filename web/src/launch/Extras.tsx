@@ -2,6 +2,7 @@
 import { m } from "../messages";
 import { SHAPE, type ShapeKey } from "./draft";
 import { Field, Fold, RowList, TextField, useForm } from "./form";
+import { useClaims } from "./queries";
 
 const l = m.launch;
 const HINTS: Partial<Record<ShapeKey, string>> = {
@@ -81,6 +82,7 @@ function ShapeField({ of }: { of: ShapeKey }) {
 export function Pod() {
   const { draft, around, change, fault } = useForm();
   const { resources, workdir, volumes } = around.opens;
+  const claims = useClaims(draft.entity, draft.queue, volumes);
   if (!resources.length && !workdir && !volumes) return null;
   const fields = ["resources", "workdir", "volumes", ...draft.volumes.map((row) => `volumes.${row.id}`)];
   return (
@@ -111,11 +113,12 @@ export function Pod() {
       {workdir ? <TextField of="workdir" label={l.workdir} mono wide /> : null}
       {volumes ? (
         <>
-          <p className="field-hint wide">{l.volumesHint}</p>
+          <p className="field-hint wide">{claims.length ? l.volumesKnown(claims.length) : l.volumesHint}</p>
           <RowList
             of="volumes"
             words={{ name: l.volumeName, value: l.volumeValue, add: l.addVolume }}
             example={l.volumeExample}
+            options={claims}
           />
         </>
       ) : null}

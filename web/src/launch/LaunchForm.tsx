@@ -3,6 +3,7 @@ import { type FormEvent, type KeyboardEvent, useEffect, useMemo, useRef, useStat
 import { type Me, ProblemError, type Queue, type Run } from "../api/client";
 import { m } from "../messages";
 import { mayLaunch } from "../session/me";
+import { modKey } from "../ui/keys";
 import { complain, say } from "../ui/Toasts";
 import { type Base, baseOfJob, type Draft, type Faults, lacking, NOTHING, withRecipe } from "./draft";
 import { Environment, Overrides, Pod, Shape } from "./Extras";
@@ -13,6 +14,7 @@ import { orderOf } from "./order";
 import { faultsOf } from "./problem";
 import { launch, newKey, useJobVersion, usePreview } from "./queries";
 import { opensOf, variablesOf } from "./queue";
+import { ResourceConfig } from "./ResourceConfig";
 import { needs, Side } from "./Side";
 import { What } from "./What";
 import { Values, Where } from "./Where";
@@ -46,8 +48,8 @@ export function LaunchForm({
 
   const job = useRecipe(draft, setDraft);
   const base = run?.base ?? job.base;
+  const queue = queues.find((one) => one.entity === draft.entity && one.name === draft.queue);
   const around = useMemo(() => {
-    const queue = queues.find((one) => one.entity === draft.entity && one.name === draft.queue);
     const rules = queue ?? { ...NO_QUEUE };
     return {
       base,
@@ -57,7 +59,7 @@ export function LaunchForm({
       priorities: rules.priorities !== false,
       defaultEntity: me.default_entity,
     };
-  }, [queues, draft.entity, draft.queue, base, me.default_entity]);
+  }, [queue, base, me.default_entity]);
 
   const { order, faults: own } = useMemo(() => orderOf(draft, around), [draft, around]);
   const text = JSON.stringify(order);
@@ -143,6 +145,7 @@ export function LaunchForm({
           <Shape />
           <Pod />
           <Overrides />
+          {queue && around.opens.overrides.length ? <ResourceConfig queue={queue} /> : null}
           <Environment />
         </form>
         <Side order={order} asked={sound || problem !== null} preview={preview.data} error={problem} />
@@ -159,7 +162,7 @@ export function LaunchForm({
         </div>
         <button type="submit" form="launch-form" className="button primary" disabled={busy || job.pending}>
           {busy ? l.busy : l.button}
-          <kbd aria-hidden="true">⌘↵</kbd>
+          <kbd aria-hidden="true">{modKey("↵")}</kbd>
         </button>
       </footer>
     </FormProvider>

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { api, ask, type Preview, type Run } from "../api/client";
 import type { Asked, Order } from "./order";
+import { namespaceOf } from "./queue";
 
 export const useQueues = () =>
   useQuery({ queryKey: ["queues"], queryFn: () => ask(api.GET("/api/v1/queues")) });
@@ -26,6 +27,23 @@ export const useJobVersion = ({ entity, project, name, version }: JobPlace) =>
         }),
       ),
   });
+
+/** The volume claims that runs of this queue may mount, as far as its agents tell of them. */
+export function useClaims(entity: string, queue: string, wanted: boolean): string[] {
+  const queues = useQueues();
+  const { data } = useQuery({
+    queryKey: ["agents", "clusters"],
+    enabled: wanted,
+    queryFn: () => ask(api.GET("/api/v1/clusters")),
+  });
+  const config = queues.data?.items.find((one) => one.entity === entity && one.name === queue)?.config;
+  const namespace = namespaceOf(config);
+  const names = (data?.items ?? [])
+    .filter((one) => one.entity === entity && one.queues.includes(queue))
+    .flatMap((one) => (one.claims ?? []).filter((claim) => claim.namespace === (namespace || one.namespace)))
+    .map((claim) => claim.name);
+  return [...new Set(names)].sort();
+}
 
 const SETTLED = 250; // ms without a change
 

@@ -85,8 +85,15 @@ function isTemplate(config: unknown): boolean {
   );
 }
 
-function unwrapped(config: unknown): unknown {
+export function unwrapped(config: unknown): unknown {
   return isTree(config) && Object.keys(config).join() === "kubernetes" ? config.kubernetes : config;
+}
+
+/** The namespace that a config names; empty where it leaves that to the agent. */
+export function namespaceOf(config: unknown): string {
+  const top = unwrapped(config);
+  const metadata = isTree(top) ? top.metadata : undefined;
+  return isTree(metadata) && typeof metadata.namespace === "string" ? metadata.namespace : "";
 }
 
 /** Open where the owner says nothing: how many of each there are. */

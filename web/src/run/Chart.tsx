@@ -1,6 +1,8 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { m } from "../messages";
+import { clock } from "../ui/format";
 import { useTheme } from "../ui/theme";
 
 export interface Curve {
@@ -56,6 +58,14 @@ export function Chart({
       ticks: { show: false },
       font: "11px system-ui, sans-serif",
     };
+    // Under the cursor; else the newest.
+    const shownValue = (u: uPlot, value: number | null, series: number, at: number | null): string => {
+      const told =
+        at === null
+          ? ([...(u.data[series] ?? [])] as (number | null)[]).findLast((one) => one != null)
+          : value;
+      return told == null ? "" : shown.current.format(told);
+    };
     const many = shown.current.curves.length > 1;
     const made = new uPlot(
       {
@@ -67,7 +77,7 @@ export function Chart({
           y: { range: (_, __, max) => [0, Math.max(max * 1.1, (limit ?? 0) * 1.05, Number.MIN_VALUE) || 1] },
         },
         axes: [
-          { ...axis, space: 70 },
+          { ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => clock(new Date(tick * 1000))) },
           {
             ...axis,
             size: 66,
@@ -83,18 +93,18 @@ export function Chart({
             width: 1.6,
             ...(curve.dashed ? { dash: [4, 3] } : {}),
             points: { show: shown.current.at.length < 3 },
-            value: (_: uPlot, value: number | null) => (value === null ? "" : shown.current.format(value)),
+            value: shownValue,
           })),
           ...(limit === null
             ? []
             : [
                 {
-                  label: "limit",
+                  label: m.resources.limit,
                   stroke: resolve("--red"),
                   width: 1,
                   dash: [6, 4],
                   points: { show: false },
-                  value: (_: uPlot, v: number | null) => (v === null ? "" : shown.current.format(v)),
+                  value: shownValue,
                 },
               ]),
         ],

@@ -8,6 +8,7 @@ import { Empty, ErrorNote, Skeleton } from "../ui/Notes";
 import { StateBadge } from "../ui/StateBadge";
 import { Span } from "../ui/Time";
 import { useReplicas, useUsage } from "./queries";
+import { ReplicaMap } from "./ReplicaMap";
 
 const r = m.replicas;
 
@@ -27,8 +28,10 @@ export function ReplicasTab({ run }: { run: Run }) {
     usage.data?.items
       .find((series) => series.rank === rank)
       ?.values[name]?.findLast((value) => value !== null) ?? null;
+  const hasGpus = data.items.some((replica) => newest(replica.rank, "gpu") !== null);
   return (
     <div className="scroll-x">
+      {data.items.length > 1 ? <ReplicaMap run={run} replicas={data.items} /> : null}
       <table className="table" aria-label={r.label}>
         <thead>
           <tr>
@@ -42,6 +45,11 @@ export function ReplicasTab({ run }: { run: Run }) {
             <th scope="col" className="right">
               {r.memory}
             </th>
+            {hasGpus ? (
+              <th scope="col" className="right">
+                {r.gpu}
+              </th>
+            ) : null}
             <th scope="col" className="right">
               {r.restarts}
             </th>
@@ -58,6 +66,7 @@ export function ReplicasTab({ run }: { run: Run }) {
           {data.items.map((replica) => {
             const cpu = newest(replica.rank, "cpu");
             const memory = newest(replica.rank, "memory");
+            const gpu = newest(replica.rank, "gpu");
             return (
               <tr key={replica.rank}>
                 <td className="num">{replica.rank}</td>
@@ -69,7 +78,10 @@ export function ReplicasTab({ run }: { run: Run }) {
                 <td className="dim mono">{replica.devices.join(", ")}</td>
                 <td className="right num dim">{cpu === null ? "" : cpu.toFixed(2)}</td>
                 <td className="right num dim">{memory === null ? "" : bytes(memory)}</td>
-                <td className="right num dim">{replica.restarts || ""}</td>
+                {hasGpus ? (
+                  <td className="right num dim">{gpu === null ? "" : `${Math.round(gpu * 100)} %`}</td>
+                ) : null}
+                <td className="right num dim">{replica.restarts}</td>
                 <td className="right num">
                   <Exit replica={replica} />
                 </td>

@@ -23,7 +23,7 @@ const PLANS: readonly Plan[] = [
   {
     title: `${r.cpu} (${r.cpuUnit})`,
     names: one("cpu"),
-    format: (value) => value.toFixed(value < 10 ? 1 : 0),
+    format: (value) => value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0),
     limit: (run) => (run.resources.millicpus ? run.resources.millicpus / 1000 / run.nodes : null),
   },
   {

@@ -137,7 +137,13 @@ function Head({ run }: { run: Run }) {
             {run.ended_at ? m.run.ran : m.run.runningFor} <Span from={run.started_at} to={run.ended_at} />
           </span>
         ) : null}
-        <Link to="/runs" search={{ queue: run.queue }} className="fact-link">
+        <Link
+          to="/queues/$queueName"
+          params={{ queueName: run.queue }}
+          search={{ entity: run.entity }}
+          className="fact-link"
+          title={m.overview.queue}
+        >
           {run.queue}
         </Link>
         <Link to="/runs" search={{ project: run.project }} className="fact-link">

@@ -3,6 +3,7 @@ import { GitCompareArrows, RotateCw, Square, Trash2, X } from "lucide-react";
 import { useState } from "react";
 import { api, ask } from "../api/client";
 import { m } from "../messages";
+import { mayLaunch, useMe } from "../session/me";
 import { Button } from "../ui/Button";
 import { Confirm } from "../ui/Confirm";
 import { complain, say } from "../ui/Toasts";
@@ -50,10 +51,12 @@ export function BulkBar({
   const navigate = useNavigate();
   const [deed, setDeed] = useState<Deed | null>(null);
   const [progress, setProgress] = useState(0);
-  const live = rows.filter((row) => !ENDED.has(row.state));
-  const ended = rows.filter((row) => ENDED.has(row.state));
+  const me = useMe();
+  const mine = rows.filter((row) => mayLaunch(me.data, row.entity));
+  const live = mine.filter((row) => !ENDED.has(row.state));
+  const ended = mine.filter((row) => ENDED.has(row.state));
   const b = m.bulk;
-  const of = { stop: live, rerun: rows, delete: ended };
+  const of = { stop: live, rerun: mine, delete: ended };
   const run = async (which: Deed) => {
     setProgress(0);
     const calls = {
@@ -78,12 +81,16 @@ export function BulkBar({
   return (
     <div className="bulk-bar" role="toolbar" aria-label={m.runs.selected(rows.length)}>
       <strong className="num">{m.runs.selected(rows.length)}</strong>
-      <Button icon={<Square size={13} />} disabled={!live.length} onClick={() => setDeed("stop")}>
-        {m.runs.stop}
-      </Button>
-      <Button icon={<RotateCw size={13} />} onClick={() => setDeed("rerun")}>
-        {m.runs.rerun}
-      </Button>
+      {mine.length ? (
+        <>
+          <Button icon={<Square size={13} />} disabled={!live.length} onClick={() => setDeed("stop")}>
+            {m.runs.stop}
+          </Button>
+          <Button icon={<RotateCw size={13} />} onClick={() => setDeed("rerun")}>
+            {m.runs.rerun}
+          </Button>
+        </>
+      ) : null}
       <Button
         icon={<GitCompareArrows size={13} />}
         disabled={rows.length < 2}
@@ -91,9 +98,11 @@ export function BulkBar({
       >
         {m.runs.compare}
       </Button>
-      <Button icon={<Trash2 size={13} />} disabled={!ended.length} onClick={() => setDeed("delete")}>
-        {m.runs.delete}
-      </Button>
+      {mine.length ? (
+        <Button icon={<Trash2 size={13} />} disabled={!ended.length} onClick={() => setDeed("delete")}>
+          {m.runs.delete}
+        </Button>
+      ) : null}
       <Button kind="ghost" icon={<X size={14} />} aria-label={m.runs.clearSelection} onClick={onClear} />
       <Confirm
         open={deed !== null}

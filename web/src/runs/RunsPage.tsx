@@ -1,18 +1,15 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { ArrowDown, ArrowUp, Filter, Rocket } from "lucide-react";
+import { ArrowDown, ArrowUp, Filter } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { api, ask } from "../api/client";
 import { m } from "../messages";
-import { Button } from "../ui/Button";
-import { Command } from "../ui/Copy";
 import { useKeys } from "../ui/keys";
 import { Empty, ErrorNote, Skeleton } from "../ui/Notes";
-import { complain } from "../ui/Toasts";
 import { remember, remembered } from "../ui/theme";
 import { BulkBar } from "./BulkBar";
 import { type Column, useColumns } from "./columns";
 import { FilterBar } from "./FilterBar";
+import { FirstRun } from "./FirstRun";
 import {
   filterFromSearch,
   isNarrowed,
@@ -278,30 +275,5 @@ function Head({
         );
       })}
     </div>
-  );
-}
-
-const EXAMPLE = 'for i in 1 2 3 4 5 6 7 8 9 10; do echo "step $i of 10"; sleep 1; done; echo done';
-
-/** A newcomer's first page: one press, and something runs. */
-function FirstRun() {
-  const navigate = useNavigate();
-  const launch = async () => {
-    try {
-      const body = { queue: "local", name: "hello", command: ["sh", "-c", EXAMPLE] };
-      const run = await ask(api.POST("/api/v1/launches", { body: body as never }));
-      await navigate({ to: "/runs/$runId", params: { runId: run.id }, search: { tab: "logs" } });
-    } catch (error) {
-      complain(error);
-    }
-  };
-  return (
-    <Empty icon={Rocket} title={m.runs.emptyTitle}>
-      <p>{m.runs.empty}</p>
-      <Command text={m.runs.emptyCommand} />
-      <Button kind="primary" onClick={launch}>
-        {m.runs.emptyButton}
-      </Button>
-    </Empty>
   );
 }

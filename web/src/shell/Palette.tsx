@@ -157,6 +157,13 @@ function useEntries(text: string, { onShortcuts, onLaunch }: Deeds): Entry[] {
       go: () => navigate({ to: "/agents" }),
     },
     {
+      id: "cluster",
+      part: m.palette.pages,
+      label: m.nav.cluster,
+      note: "g c",
+      go: () => navigate({ to: "/cluster" }),
+    },
+    {
       id: "settings",
       part: m.palette.pages,
       label: m.settings.title,

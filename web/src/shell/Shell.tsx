@@ -15,6 +15,7 @@ import {
   PlaySquare,
   Rocket,
   Search,
+  Server,
   Settings,
   Sun,
 } from "lucide-react";
@@ -24,7 +25,7 @@ import { live } from "../api/live";
 import { useLaunch } from "../launch/address";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import { useKeys } from "../ui/keys";
+import { modKey, useKeys } from "../ui/keys";
 import { complain } from "../ui/Toasts";
 import { setTheme, type Theme, useTheme } from "../ui/theme";
 import { Logo } from "./Logo";
@@ -39,6 +40,7 @@ const PAGES = [
   { to: "/jobs", label: m.nav.jobs, icon: Boxes },
   { to: "/queues", label: m.nav.queues, icon: Layers },
   { to: "/agents", label: m.nav.agents, icon: Cpu },
+  { to: "/cluster", label: m.nav.cluster, icon: Server },
 ] as const;
 
 export function Shell({ me }: { me: Me }) {
@@ -55,6 +57,7 @@ export function Shell({ me }: { me: Me }) {
     "g j": () => navigate({ to: "/jobs" }),
     "g q": () => navigate({ to: "/queues" }),
     "g a": () => navigate({ to: "/agents" }),
+    "g c": () => navigate({ to: "/cluster" }),
   });
   return (
     <div className="shell">
@@ -69,7 +72,7 @@ export function Shell({ me }: { me: Me }) {
         <button type="button" className="search-button" onClick={() => setOpen("palette")}>
           <Search size={14} aria-hidden="true" />
           <span>{m.nav.search}</span>
-          <kbd>⌘K</kbd>
+          <kbd>{modKey("K")}</kbd>
         </button>
         <button
           type="button"

@@ -1,19 +1,21 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { X } from "lucide-react";
 import { m } from "../messages";
+import { modKey } from "../ui/keys";
 
 const s = m.shortcuts;
 const PARTS: { title: string; keys: [string, string][] }[] = [
   {
     title: s.everywhere,
     keys: [
-      ["⌘ K", s.palette],
+      [modKey("K", " "), s.palette],
       ["?", s.help],
       ["l", s.launch],
       ["g r", s.goRuns],
       ["g j", s.goJobs],
       ["g q", s.goQueues],
       ["g a", s.goAgents],
+      ["g c", s.goCluster],
       ["/", s.search],
     ],
   },

@@ -15,6 +15,12 @@ const ownKey = (event: KeyboardEvent): boolean =>
 const inOverlay = (): boolean =>
   document.querySelector("[role=dialog]:not(.toast), [role=alertdialog]:not(.toast), [role=menu]") !== null;
 
+const isApple = /Mac|iPhone|iPad/.test(navigator.platform);
+
+/** As it is written on the keys of this machine: `⌘K`, `Ctrl K`. */
+export const modKey = (key: string, between = isApple ? "" : " "): string =>
+  `${isApple ? "⌘" : "Ctrl"}${between}${key}`;
+
 const CHORD_MS = 900;
 
 /** Keys of the page: `j`, `/`, `?`, `mod+k`, or one after the other: `g r`. Not while somebody types. */

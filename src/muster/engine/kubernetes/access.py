@@ -22,6 +22,7 @@ class Extra(StrEnum):
 
     METRICS = "metrics"  #: CPU and memory of pods, from the metrics API
     NODES = "nodes"  #: why a pod finds no room, and what is free where
+    VOLUMES = "volumes"  #: which volume claims a launch may choose from
     KUBELET = "kubelet"  #: network, disk and more of pods, from the kubelet of each node
 
 
@@ -111,6 +112,11 @@ EXTRAS: Sequence[Right] = (
         verbs={"list": "what others use of the nodes is not known"},
         extra=Extra.NODES,
         everywhere=True,
+    ),
+    Right(
+        kind=KindName(plural="persistentvolumeclaims"),
+        verbs={"list": "launches are not offered the volume claims there are"},
+        extra=Extra.VOLUMES,
     ),
     Right(
         kind=KindName(plural="nodes/proxy"),

@@ -102,6 +102,13 @@ def check(config: Mapping[str, Any]) -> Layout:
     return layout
 
 
+def workload_kind(config: Mapping[str, Any]) -> tuple[str, str]:
+    """Its `apiVersion`, and its `kind`."""
+    workload = at(config, read(config).workload)
+    kind = kind_of(workload)
+    return str(workload.get("apiVersion") or API_VERSIONS[kind]), kind
+
+
 def kind_of(item: Mapping[str, Any]) -> str:
     return str(item.get("kind", "Job"))
 

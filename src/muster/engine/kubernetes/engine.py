@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from muster.domain.cluster import Cluster
 from muster.domain.errors import Conflict, MusterError
 from muster.domain.observation import AttemptKey, Fact, Noted, Observation, ReplicaSeen, ReplicaState
 from muster.domain.resources import UNBOUNDED, Resources
 from muster.engine.kubernetes.access import KindName
 from muster.engine.kubernetes.api import Api, Object
 from muster.engine.kubernetes.attempt import LINGERED, Attempt, Workload
+from muster.engine.kubernetes.clusterlook import ClusterLook
+from muster.engine.kubernetes.config import workload_kind
 from muster.engine.kubernetes.connect import Connection
 from muster.engine.kubernetes.happening import Happenings
 from muster.engine.kubernetes.logbook import Logbook
@@ -26,7 +29,7 @@ from muster.engine.kubernetes.removal import Removal, persist
 from muster.engine.kubernetes.submit import Parts, Submitter, translated
 from muster.engine.kubernetes.usage import UsageMeter
 from muster.engine.kubernetes.view import View
-from muster.engine.port import NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
+from muster.engine.port import NO_CONFIG, NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
 
 log = structlog.get_logger()
 KEEP = timedelta(seconds=60)  #: an ended run's objects stay that long, for people to look at
@@ -62,6 +65,7 @@ class KubernetesEngine:
         self._logbook = Logbook(self._api, root.absolute())
         self._happenings = Happenings(clock)
         self._usage = UsageMeter(self._api)
+        self._look = ClusterLook(self._api)
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._seen: asyncio.Queue[Observation | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,6 +83,9 @@ class KubernetesEngine:
     async def free(self) -> Resources:
         return UNBOUNDED  # the cluster's own scheduler places
 
+    async def cluster(self) -> Cluster | None:
+        return await self._look.look()
+
     async def check(self, rendered: Rendered) -> None:
         await self._submitter.check(rendered)
 
@@ -87,18 +94,31 @@ class KubernetesEngine:
     async def submit(self, rendered: Rendered, place: Place) -> None:
         await self._view.ready()
         key = rendered.key
-        await self._removal.make_room(key)
         workload = Parts.of(rendered).workload
-        with translated(f"the kind {workload['kind']}"):
-            await self._view.include(await self._api.resource(workload["apiVersion"], workload["kind"]))
+        await self._include(workload["apiVersion"], workload["kind"])
+        await self._removal.make_room(key)
         made = await self._submitter.create(rendered, epoch=place.epoch, secrets=place.env)
         self._track(key, made, epoch=place.epoch)
+
+    async def _include(self, version: str, kind: str) -> None:
+        """Runs of this kind are looked at from now on, whether this agent was told of it or not."""
+        with translated(f"the kind {kind}"):
+            resource = await self._api.resource(version, kind)
+        await self._view.include(resource)
 
     def observe(self) -> AsyncIterator[Observation]:
         return self._observations()
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        config: Mapping[str, Any] = NO_CONFIG,
+    ) -> bool:
         await self._view.ready()
+        if config:
+            await self._include(*workload_kind(config))
         attempt = self._attempts.get(key)
         for workload in self._view.workloads(key):
             if workload.partial and attempt is None:
@@ -183,6 +203,7 @@ class KubernetesEngine:
         self._review(attempt)
 
     def saw_pod(self, pod: Pod, *, there: bool) -> None:
+        self._look.stir()
         self._happenings.knows(pod.uid, pod.key)
         attempt = self._attempts.get(pod.key)
         if attempt is not None:

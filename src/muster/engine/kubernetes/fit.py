@@ -153,6 +153,11 @@ def _closed(node: Node, wanted: Wanted) -> str:
     return ""
 
 
+def closed_to_all(node: Node) -> str:
+    """Why no common pod goes there: `cordoned`, `tainted dedicated=a:NoSchedule`. Empty: one may."""
+    return _closed(node, Wanted(amounts={}))
+
+
 def _is_tolerated(taint: Object, tolerations: Iterable[Object]) -> bool:
     return any(
         one.get("effect") in (None, "", taint.get("effect"))

@@ -9,23 +9,18 @@ pods pass unchanged.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from decimal import Decimal
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
 
 from muster.engine.kubernetes import fit
-from muster.engine.kubernetes.api import PODS, Api, ApiError, Object, Resource, Unreachable
+from muster.engine.kubernetes.api import Api, ApiError, Object, Unreachable
+from muster.engine.kubernetes.nodes import Nodes
 from muster.engine.kubernetes.watch import Listener
 
 log = structlog.get_logger()
-FRESH = 5.0  #: seconds for which a look is good enough …
-SPARING = 20  #: … or this many times as long as it took, in a big cluster
 LOOK_AGAIN = 300.0  #: seconds until it is tried again what was not allowed
-PAGE = "500"
-NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
-_LIVE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 class NodeFit:
@@ -37,15 +32,14 @@ class NodeFit:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api = api
         self._tell = listener
         self._spawn = spawn
         self._clock = clock
         self._waiting: dict[str, Object] = {}  #: uid → a pod without a place, as last seen
         self._known: dict[str, tuple[str, str]] = {}  #: uid → the scheduler's words, and ours about them
         self._looking = False
-        self._nodes: list[fit.Node] = []
-        self._fresh_until = self._not_before = float("-inf")
+        self._nodes = Nodes(api, clock=clock)
+        self._not_before = float("-inf")
 
     def see(self, item: Object, there: bool) -> None:
         """Told by the watch."""
@@ -66,7 +60,7 @@ class NodeFit:
         """Until there is a sentence about every pod that waits."""
         try:
             while unknown := [uid for uid in self._waiting if not self._is_known(uid)]:
-                nodes = await self._see_nodes()
+                nodes = await self._nodes.look()
                 for uid in unknown:
                     if uid in self._waiting:
                         self._judge(uid, nodes)
@@ -89,30 +83,6 @@ class NodeFit:
         self._known[uid] = (_unplaced(item), sentence)
         if sentence != before:
             self._tell(_with(item, sentence), True)
-
-    async def _see_nodes(self) -> list[fit.Node]:
-        started = self._clock()
-        if started < self._fresh_until:
-            return self._nodes
-        used: dict[str, dict[str, Decimal]] = {}
-        async for pod in self._all(PODS, fieldSelector=_LIVE):
-            fit.add(used.setdefault(pod["spec"]["nodeName"], {}), fit.requests_of(pod["spec"]))
-        self._nodes = [
-            fit.read_node(node, used.get(node["metadata"]["name"], {})) async for node in self._all(NODES)
-        ]
-        now = self._clock()
-        self._fresh_until = now + max(FRESH, SPARING * (now - started))
-        return self._nodes
-
-    async def _all(self, resource: Resource, **params: str) -> AsyncIterator[Object]:
-        """Of the whole cluster, a page at a time: it may have more pods than fit into memory."""
-        while True:
-            answer = await self._api.list(resource, None, **params, limit=PAGE)
-            for item in answer.get("items") or ():
-                yield item
-            if not (more := answer["metadata"].get("continue")):
-                return
-            params["continue"] = more
 
 
 def _unplaced(item: Object) -> str:

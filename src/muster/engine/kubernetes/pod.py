@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from muster.domain.observation import AttemptKey
+from muster.engine.kubernetes.kinds import KINDS
 
 RUN_LABEL, ATTEMPT_LABEL = "muster.dev/run-id", "muster.dev/attempt"
-#: How the cluster numbers the pods of a role.
-INDEX_LABELS = (
-    "batch.kubernetes.io/job-completion-index",
-    "volcano.sh/task-index",
-    "training.kubeflow.org/replica-index",
-    "tensorstack.dev/replica-index",
-)
-_JOB_INDEX = "jobset.sigs.k8s.io/job-index"  #: of a Job among its like
-_NAMED_BY_NUMBER = "tensorstack.dev/owner-name"  #: on pods whose name ends in their number
+_NUMBERS = tuple(dict.fromkeys(kind.numbers for kind in KINDS.values()))
 FIRST_RANK = "muster.dev/first-rank"  #: on pods: where the ranks of their role begin
 PER_JOB = "muster.dev/per-job"  #: on pods: how many there are in each of several Jobs
 _LAST_NUMBER = re.compile(r"-(\d{1,6})$")
@@ -147,14 +140,18 @@ def _words(condition: Mapping[str, Any]) -> str:
 
 def _index(metadata: Mapping[str, Any]) -> int | None:
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    number = next((found for name in INDEX_LABELS if (found := _number(labels, name)) is not None), None)
-    if number is None and _NAMED_BY_NUMBER in labels:
+    number = _first(_number(labels, numbers.label) for numbers in _NUMBERS)
+    if number is None and any(numbers.name_label in labels for numbers in _NUMBERS):
         match = _LAST_NUMBER.search(metadata["name"])
         number = int(match[1]) if match else None
-    job, per_job = _number(labels, _JOB_INDEX), _number(notes, PER_JOB)
+    job, per_job = _first(_number(labels, numbers.job_label) for numbers in _NUMBERS), _number(notes, PER_JOB)
     if job is not None and per_job is not None and (number is not None or per_job == 1):
         number = job * per_job + (number or 0)
     return None if number is None else (_number(notes, FIRST_RANK) or 0) + number
+
+
+def _first(found: Iterable[int | None]) -> int | None:
+    return next((number for number in found if number is not None), None)
 
 
 def _number(where: Mapping[str, Any], name: str) -> int | None:

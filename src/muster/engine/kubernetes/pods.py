@@ -97,11 +97,9 @@ def _check_list(node: Mapping[str, Any], field: str) -> None:
         )
 
 
-def main_of(pod: PodTemplate, kind: str) -> dict[str, Any]:
-    """The container that runs the program: the first one."""
-    if kind == "PyTorchTrainingJob":  # whose controller prefers this name
-        return next((one for one in pod.containers if one.get("name") == "python"), pod.containers[0])
-    return pod.containers[0]
+def main_of(pod: PodTemplate, name: str) -> dict[str, Any]:
+    """The container that runs the program: the one of this name, else the first."""
+    return next((one for one in pod.containers if name and one.get("name") == name), pod.containers[0])
 
 
 def resources_of(pod: PodTemplate) -> Resources:

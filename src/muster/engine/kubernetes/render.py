@@ -164,14 +164,14 @@ def _write_workload(
     kind = config.known_kind(workload)
     rules = kind.rules
     templates, trainer = _in_order(kind, workload, _pods_of(workload)), _trainer_of(workload)
-    mains = [trainer] if trainer is not None else [pods.main_of(pod, workload["kind"]) for pod in templates]
+    mains = [trainer] if trainer is not None else [pods.main_of(pod, kind.main) for pod in templates]
     program.write_image(work, writer, mains, origins, is_optional=trainer is not None)
     if work.has_code:
         _bring_code(work, writer, workload, templates)
     inject.bound_lifetime(writer, workload, templates, rules)
     resources = Resources()
     for pod in templates:
-        main = pods.main_of(pod, workload["kind"])
+        main = pods.main_of(pod, kind.main)
         shm = inject.shared_memory_for(work.training, pod, main, by_limit=meeting is not None)
         said = origins.training if work.training and work.training.shm else INJECTED
         resources += _write_pod(work, writer, pod, rules, shm, said) * pod.count
@@ -225,7 +225,7 @@ def _bring_code(work: Work, writer: Writer, workload: dict[str, Any], templates:
             hint="Build the code into an image and launch that: -d IMAGE.",
         )
     for pod in templates:
-        code.bring(work, writer, pod, pods.main_of(pod, workload["kind"]))
+        code.bring(work, writer, pod, pods.main_of(pod, config.known_kind(workload).main))
 
 
 def _start(work: Work, writer: Writer, pod: PodTemplate, main: dict[str, Any], meeting: Meeting) -> Program:

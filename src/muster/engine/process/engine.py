@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from muster._failpoint import failpoint
 from muster.domain.errors import CannotPlace, Conflict, ImpossibleRequest
 from muster.domain.observation import AttemptKey, Noted, Observation
 from muster.domain.resources import Resources
-from muster.engine.port import NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
+from muster.engine.port import NO_CONFIG, NO_LOGS, Inventory, LogEnd, Place, Rendered, Sample
 from muster.engine.process import proc
 from muster.engine.process.attempt import AttemptDir
 from muster.engine.process.cgroup import remove_group
@@ -75,6 +76,9 @@ class ProcessEngine:
     async def inventory(self) -> Inventory:
         return self._inventory
 
+    async def cluster(self) -> None:
+        return None  # one machine, whose size is in the inventory
+
     async def free(self) -> Resources:
         return await self._placement.free()
 
@@ -100,7 +104,13 @@ class ProcessEngine:
     def observe(self) -> AsyncIterator[Observation]:
         return self._observations()
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        config: Mapping[str, Any] = NO_CONFIG,
+    ) -> bool:
         claim = Claim(attempt=key.attempt, epoch=epoch)
         async with self._locks.guard(key.run_id) as guard:
             guard.claim(claim)

@@ -42,6 +42,7 @@ from muster.wire.runs import (
 router = APIRouter(tags=["runs"])
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
+Attempt = Annotated[int | None, Query(ge=1, le=1_000_000)]
 
 
 def visible_run(conn: Connection, actor: Actor, run_id: str) -> Run:
@@ -180,7 +181,7 @@ async def list_run_events(
 
 @router.get("/runs/{run_id}/replicas")
 async def list_replicas(
-    ctx: Ctx, visitor: Visitor, run_id: str, attempt: Annotated[int | None, Query(ge=1)] = None
+    ctx: Ctx, visitor: Visitor, run_id: str, attempt: Attempt = None
 ) -> Page[ReplicaModel]:
     """The members of a run's newest attempt, or of the one given."""
 
@@ -206,9 +207,7 @@ async def explain_run(ctx: Ctx, visitor: Visitor, run_id: str) -> ExplanationMod
 
 
 @router.get("/runs/{run_id}/manifest")
-async def get_manifest(
-    ctx: Ctx, visitor: Visitor, run_id: str, attempt: Annotated[int | None, Query(ge=1)] = None
-) -> ManifestModel:
+async def get_manifest(ctx: Ctx, visitor: Visitor, run_id: str, attempt: Attempt = None) -> ManifestModel:
     """What was submitted to the engine; before that, what would be."""
 
     def work(conn: Connection) -> ManifestModel:
@@ -245,7 +244,7 @@ async def get_usage(
     ctx: Ctx,
     visitor: Visitor,
     run_id: str,
-    attempt: Annotated[int | None, Query(ge=1)] = None,
+    attempt: Attempt = None,
     max_points: Annotated[int, Query(ge=1, le=10_000)] = 500,
 ) -> Page[UsageSeries]:
     """CPU, memory, GPU, disk and network over time, per replica."""

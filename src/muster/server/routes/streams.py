@@ -128,9 +128,11 @@ async def follow_logs(
     visitor: Visitor,
     request: Request,
     run_id: str,
-    rank: Annotated[int | None, Query(ge=0)] = None,
-    attempt: Annotated[int | None, Query(ge=1, description="This attempt alone.")] = None,
-    tail: Annotated[int | None, Query(ge=0, description="Start so many bytes before the end.")] = None,
+    rank: Annotated[int | None, Query(ge=0, le=1_000_000)] = None,
+    attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="This attempt alone.")] = None,
+    tail: Annotated[
+        int | None, Query(ge=0, le=MAX_OFFSET, description="Start so many bytes before the end.")
+    ] = None,
     last: LastEventId = None,
 ) -> EventStream:
     """The output of all replicas (or of one) from the start, as it grows, until the run has ended.

@@ -47,7 +47,7 @@ from muster.domain.observation import (
     ReplicaState,
 )
 from muster.domain.resources import Resources
-from muster.engine.port import NO_LOGS, Device, Inventory, LogEnd, Place, Rendered, Sample
+from muster.engine.port import NO_CONFIG, NO_LOGS, Device, Inventory, LogEnd, Place, Rendered, Sample
 from muster.engine.process.render import render
 from muster.service import sweep
 from muster.wire.base import PROTOCOL_HEADER
@@ -94,6 +94,9 @@ class ToldEngine:
         gpu = Device(uuid="GPU-1", index=0, name="Some GPU", memory=8 * 2**30)
         return Inventory(host="host-1", locality="locality-1", total=await self.free(), devices=(gpu,))
 
+    async def cluster(self) -> None:
+        return None
+
     async def free(self) -> Resources:
         return Resources(millicpus=8000, memory=64 * 2**30, gpus=1)
 
@@ -117,7 +120,13 @@ class ToldEngine:
     def log_mark(self, key: AttemptKey, rank: int, offset: int) -> LogEnd | None:
         return None
 
-    async def adopt(self, key: AttemptKey, epoch: int, logs: Mapping[int, LogEnd] = NO_LOGS) -> bool:
+    async def adopt(
+        self,
+        key: AttemptKey,
+        epoch: int,
+        logs: Mapping[int, LogEnd] = NO_LOGS,
+        config: Mapping[str, Any] = NO_CONFIG,
+    ) -> bool:
         if key in self.found:
             self.members[key] = 1
             self.member(key, "running")

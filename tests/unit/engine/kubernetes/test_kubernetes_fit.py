@@ -11,7 +11,8 @@ import pytest
 
 from muster.engine.kubernetes import fit
 from muster.engine.kubernetes.api import Api, ApiError, Object, Resource
-from muster.engine.kubernetes.nodefit import FRESH, LOOK_AGAIN, NodeFit
+from muster.engine.kubernetes.nodefit import LOOK_AGAIN, NodeFit
+from muster.engine.kubernetes.nodes import FRESH
 
 GPU = "nvidia.com/gpu"
 GPU_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

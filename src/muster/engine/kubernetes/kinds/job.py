@@ -20,12 +20,14 @@ from muster.engine.kubernetes.kinds.kind import (
     Feature,
     Form,
     Kind,
+    Numbers,
     Rules,
 )
 from muster.engine.kubernetes.names import MAX
 from muster.engine.kubernetes.write import Writer
 
-RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+INDEX = "batch.kubernetes.io/job-completion-index"  #: a label of pods, and an annotation
+RANK = f"metadata.annotations['{INDEX}']"
 #: So its own status says that a disruption ended it, when the pod that told it has long gone.
 FAILS_BY_DISRUPTION = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 
@@ -86,6 +88,7 @@ JOB = Kind(
     suspend=("spec", "suspend"),
     rules=Rules(spec=EXPIRES, around=NO_RETRY, pod=NEVER),
     form=Form(longest_name=_longest_name, write=_write),
+    numbers=Numbers(label=INDEX),
     features={
         Feature.GANG_PLACEMENT: NOT,
         Feature.GANG_RESTART: MUSTER,

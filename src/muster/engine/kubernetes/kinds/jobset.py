@@ -7,7 +7,7 @@ from typing import Any
 
 from muster.engine.kubernetes.course import Course, by_conditions
 from muster.engine.kubernetes.gang import Gang, Meeting, field_of_pod, value
-from muster.engine.kubernetes.kinds.job import FAILS_BY_DISRUPTION, RANK
+from muster.engine.kubernetes.kinds.job import FAILS_BY_DISRUPTION, INDEX, RANK
 from muster.engine.kubernetes.kinds.kind import (
     EXPIRES,
     NATIVE,
@@ -17,6 +17,7 @@ from muster.engine.kubernetes.kinds.kind import (
     Feature,
     Form,
     Kind,
+    Numbers,
     Rules,
 )
 from muster.engine.kubernetes.names import MAX
@@ -59,6 +60,7 @@ JOBSET = Kind(
     suspend=("spec", "suspend"),
     rules=Rules(spec=EXPIRES, around=NO_RETRY, pod=NEVER),
     form=Form(longest_name=_longest_name, write=_write),
+    numbers=Numbers(label=INDEX, job_label="jobset.sigs.k8s.io/job-index"),
     features={
         Feature.GANG_PLACEMENT: NOT,
         Feature.GANG_RESTART: NATIVE,

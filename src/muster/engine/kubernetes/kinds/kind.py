@@ -35,6 +35,15 @@ class Form:
     write: Callable[[Writer, dict[str, Any], Gang], Meeting]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """How a kind's pods tell which member each of them is."""
+
+    label: str = ""  #: its number among those of its role
+    job_label: str = ""  #: where a role has several Jobs: the number of its Job
+    name_label: str = ""  #: of pods whose name ends in their number, should they lack the label
+
+
 class Feature(StrEnum):
     """What people ask of a kind; a row of the table in the docs."""
 
@@ -60,7 +69,9 @@ class Kind:
     suspend: tuple[str, ...] | None = None  #: the field that holds it back
     rules: Rules = Rules()
     form: Form | None = None  #: None: it runs as its owner wrote it, and in no other way
+    numbers: Numbers = Numbers()
     leader: tuple[str, ...] = ()  #: where the role is described whose members come first
+    main: str = ""  #: the container that runs the program, where there is one of this name; else the first
     has_pods: bool = True  #: it describes its pods itself
     is_foreign: bool = False  #: it may make pods that bear none of our labels
     features: Mapping[Feature, str] = field(default_factory=dict)

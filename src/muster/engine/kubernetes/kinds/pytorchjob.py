@@ -17,6 +17,7 @@ from muster.engine.kubernetes.kinds.kind import (
     Feature,
     Form,
     Kind,
+    Numbers,
     Rules,
 )
 from muster.engine.kubernetes.names import MAX
@@ -71,6 +72,7 @@ def kubeflow(name: str) -> Kind:
         read=_read,
         suspend=("spec", "runPolicy", "suspend"),
         rules=RULES,
+        numbers=Numbers(label="training.kubeflow.org/replica-index"),
         has_pods=False,
         features=FEATURES,
     )

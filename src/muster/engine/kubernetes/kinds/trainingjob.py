@@ -18,13 +18,15 @@ from muster.engine.kubernetes.kinds.kind import (
     Feature,
     Form,
     Kind,
+    Numbers,
     Rules,
 )
 from muster.engine.kubernetes.names import MAX
 from muster.engine.kubernetes.write import Writer
 
 _ROLE = "worker"
-_INDEX = "metadata.labels['tensorstack.dev/replica-index']"
+_INDEX = "tensorstack.dev/replica-index"  #: a label of pods
+_RANK = f"metadata.labels['{_INDEX}']"
 _WORDS = by_conditions({"Failed": Course.FAILED, "Completed": Course.SUCCEEDED})
 _COURSES = {"Succeeded": Course.SUCCEEDED, "Failed": Course.FAILED}
 
@@ -53,7 +55,7 @@ def _write(writer: Writer, item: dict[str, Any], gang: Gang) -> Meeting:
         "replicaSpecs": [role],
     }
     # MASTER_ADDR comes from the controller. The platform's own numbers its pods by their names alone.
-    return Meeting(gang=gang, env={"NODE_RANK": field_of_pod(_INDEX), "MUSTER_RANK_BY_NAME": value("1")})
+    return Meeting(gang=gang, env={"NODE_RANK": field_of_pod(_RANK), "MUSTER_RANK_BY_NAME": value("1")})
 
 
 def _longest_name(nodes: int) -> int:
@@ -69,6 +71,9 @@ TRAININGJOB = Kind(
     read=_read,
     rules=Rules(policy=NO_RETRY, around=NEVER),
     form=Form(longest_name=_longest_name, write=_write),
+    # The platform's own controller has no such label that is documented.
+    numbers=Numbers(label=_INDEX, name_label="tensorstack.dev/owner-name"),
+    main="python",
     features={
         Feature.GANG_PLACEMENT: NATIVE,
         Feature.GANG_RESTART: MUSTER,

@@ -18,6 +18,7 @@ from muster.engine.kubernetes.kinds.kind import (
     Feature,
     Form,
     Kind,
+    Numbers,
     Rules,
 )
 from muster.engine.kubernetes.names import MAX
@@ -81,6 +82,7 @@ VOLCANO = Kind(
     read=_read,
     rules=Rules(spec=EXPIRES, pod=NEVER),
     form=Form(longest_name=_longest_name, write=_write),
+    numbers=Numbers(label="volcano.sh/task-index"),
     features={
         Feature.GANG_PLACEMENT: NATIVE,
         Feature.GANG_RESTART: NATIVE,
