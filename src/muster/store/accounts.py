@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, func, insert, null, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, null, or_, select, update
 
 from muster.domain.access import KeyKind, Role
 from muster.domain.policy import Limit
@@ -116,9 +116,13 @@ def members_of(conn: Connection, entity: str) -> dict[str, Role]:
     return {row.user: Role(row.role) for row in rows}
 
 
+_project = select(projects.c.name).where(
+    projects.c.entity == bindparam("entity"), projects.c.name == bindparam("name")
+)
+
+
 def ensure_project(conn: Connection, entity: str, name: str, *, at: datetime) -> None:
-    known = conn.execute(select(projects.c.name).where(projects.c.entity == entity, projects.c.name == name))
-    if known.first() is None:
+    if conn.execute(_project, {"entity": entity, "name": name}).first() is None:
         conn.execute(insert(projects).values(entity=entity, name=name, created_at=at))
 
 

@@ -151,14 +151,16 @@ def of_entities(conn: Connection, entities: Sequence[str] | None) -> list[Agent]
     return [_agent(row) for row in conn.execute(query)]
 
 
+_of_queue = (
+    select(agents)
+    .join(agent_queues, agent_queues.c.agent_id == agents.c.id)
+    .where(agent_queues.c.queue_id == bindparam("queue_id"))
+    .order_by(agents.c.name)
+)
+
+
 def of_queue(conn: Connection, queue_id: str) -> list[Agent]:
-    rows = conn.execute(
-        select(agents)
-        .join(agent_queues, agent_queues.c.agent_id == agents.c.id)
-        .where(agent_queues.c.queue_id == queue_id)
-        .order_by(agents.c.name)
-    )
-    return [_agent(row) for row in rows]
+    return [_agent(row) for row in conn.execute(_of_queue, {"queue_id": queue_id})]
 
 
 def queue_ids(conn: Connection, agent_id: str) -> list[str]:

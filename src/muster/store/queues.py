@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, exists, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, insert, select, update
 
 from muster.domain.policy import Policy
 from muster.domain.queue import Queue, QueueVersion
@@ -61,8 +61,11 @@ def _add_version(conn: Connection, queue: Queue, *, at: datetime, by: str) -> No
     )
 
 
+_named = _newest.where(queues.c.entity == bindparam("of"), queues.c.name == bindparam("called"))
+
+
 def find(conn: Connection, entity: str, name: str) -> Queue | None:
-    row = conn.execute(_newest.where(queues.c.entity == entity, queues.c.name == name)).one_or_none()
+    row = conn.execute(_named, {"of": entity, "called": name}).one_or_none()
     return _queue(row) if row else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from muster.store.schema import audit, idempotency, meta, snapshots
 
@@ -30,12 +30,16 @@ class KeptAnswer:
     answer: Any
 
 
+_under_key = (idempotency.c.actor == bindparam("of"), idempotency.c.key == bindparam("under"))
+_kept = select(idempotency.c.fingerprint, idempotency.c.answer).where(
+    *_under_key, idempotency.c.created_at >= bindparam("since")
+)
+_drop_kept = delete(idempotency).where(*_under_key, idempotency.c.created_at < bindparam("since"))
+_keep = insert(idempotency)
+
+
 def kept_answer(conn: Connection, actor: str, key: str, *, since: datetime) -> KeptAnswer | None:
-    row = conn.execute(
-        select(idempotency.c.fingerprint, idempotency.c.answer).where(
-            idempotency.c.actor == actor, idempotency.c.key == key, idempotency.c.created_at >= since
-        )
-    ).one_or_none()
+    row = conn.execute(_kept, {"of": actor, "under": key, "since": since}).one_or_none()
     return KeptAnswer(fingerprint=row.fingerprint, answer=row.answer) if row else None
 
 
@@ -43,16 +47,8 @@ def keep_answer(
     conn: Connection, actor: str, key: str, kept: KeptAnswer, *, at: datetime, since: datetime
 ) -> None:
     """In place of an answer from before `since`. (A newer one is another server's, and collides.)"""
-    conn.execute(
-        delete(idempotency).where(
-            idempotency.c.actor == actor, idempotency.c.key == key, idempotency.c.created_at < since
-        )
-    )
-    conn.execute(
-        insert(idempotency).values(
-            actor=actor, key=key, fingerprint=kept.fingerprint, answer=kept.answer, created_at=at
-        )
-    )
+    conn.execute(_drop_kept, {"of": actor, "under": key, "since": since})
+    conn.execute(_keep, {"actor": actor, "key": key, "created_at": at, **kept.__dict__})
 
 
 def drop_answers(conn: Connection, *, before: datetime) -> None:

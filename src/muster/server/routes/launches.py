@@ -92,11 +92,11 @@ def _given(training: TrainingModel | None) -> frozenset[str] | None:
     return frozenset(training.model_fields_set) if training else None
 
 
-@router.post("/launches", status_code=201)
-async def launch(ctx: Ctx, caller: Caller, asked: LaunchRequest, key: IdempotencyKey = None) -> RunModel:
+@router.post("/launches", status_code=201, response_model=RunModel)
+async def launch(ctx: Ctx, caller: Caller, asked: LaunchRequest, key: IdempotencyKey = None) -> Response:
     """Launch one run."""
-    items = await _launch(ctx, caller, [asked], key)
-    return items[0]
+    [run] = await _launch(ctx, caller, [asked], key)
+    return answered(run, status=201)
 
 
 @router.post("/launches/batch", status_code=201, response_model=Page[RunModel])
