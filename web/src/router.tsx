@@ -38,7 +38,7 @@ function Frame() {
 
 function NotFound() {
   return (
-    <Empty icon={Compass} title={m.errors.notFoundTitle}>
+    <Empty icon={Compass} title={m.errors.notFoundTitle} whole>
       <p>{m.errors.notFound}</p>
       <a className="link" href="/runs">
         {m.errors.home}
@@ -50,7 +50,7 @@ function NotFound() {
 function Crashed({ error }: { error: unknown }) {
   const router = useRouter();
   return (
-    <Empty icon={TriangleAlert} title={m.errors.crashed}>
+    <Empty icon={TriangleAlert} title={m.errors.crashed} whole>
       <p>{m.errors.crashedHint}</p>
       <code>{error instanceof Error ? error.message : String(error)}</code>
       <button type="button" className="button primary" onClick={() => void router.invalidate()}>

@@ -40,6 +40,7 @@ export function CodeEditor({ value, onChange, problems, schema, readOnly = false
   const locked = useRef(new Compartment());
   const named = useRef(new Compartment());
   const [line, setLine] = useState(1);
+  const told = useRef<string[]>([]); //: what was typed and has not come back as `value` yet
   const latest = useRef({ onChange, schema });
   latest.current = { onChange, schema };
 
@@ -78,7 +79,10 @@ export function CodeEditor({ value, onChange, problems, schema, readOnly = false
               setLine(update.state.doc.lineAt(update.state.selection.main.head).number);
             }
             const own = update.transactions.every((one) => one.annotation(fromOutside) === undefined);
-            if (update.docChanged && own) latest.current.onChange(update.state.doc.toString());
+            if (!update.docChanged || !own) return;
+            const text = update.state.doc.toString();
+            told.current.push(text);
+            latest.current.onChange(text);
           }),
           look,
         ],
@@ -99,7 +103,10 @@ export function CodeEditor({ value, onChange, problems, schema, readOnly = false
 
   useEffect(() => {
     const made = view.current;
-    if (!made || made.state.doc.toString() === value) return;
+    const echo = told.current.lastIndexOf(value);
+    told.current.splice(0, echo + 1);
+    // Where drawing is slower than typing, what was told a moment ago comes back: it is no news.
+    if (!made || echo >= 0 || made.state.doc.toString() === value) return;
     made.dispatch({
       changes: { from: 0, to: made.state.doc.length, insert: value },
       annotations: fromOutside.of(true),

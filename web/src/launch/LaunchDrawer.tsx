@@ -10,7 +10,7 @@ import { useRun } from "../run/queries";
 import { mayLaunch } from "../session/me";
 import { Command } from "../ui/Copy";
 import { Empty, ErrorNote, Skeleton } from "../ui/Notes";
-import { type Begin, readBegin } from "./address";
+import { type Begin, launchOpener, readBegin } from "./address";
 import { baseOfRun, type Draft, EMPTY, withRun } from "./draft";
 import { firstField, LaunchForm } from "./LaunchForm";
 import { useQueues } from "./queries";
@@ -23,7 +23,11 @@ export function LaunchDrawer({ text, me, onClose }: { text: string | null; me: M
     <Dialog.Root open={text !== null} onOpenChange={(next) => !next && onClose()} disablePointerDismissal>
       <Dialog.Portal>
         <Dialog.Backdrop className="backdrop" />
-        <Dialog.Popup className="launch-drawer" initialFocus={() => firstField() ?? true}>
+        <Dialog.Popup
+          className="launch-drawer"
+          initialFocus={() => firstField() ?? true}
+          finalFocus={() => launchOpener() ?? true}
+        >
           {text === null ? null : <Loaded key={text} begin={readBegin(text)} me={me} />}
         </Dialog.Popup>
       </Dialog.Portal>

@@ -47,6 +47,11 @@ export function beginText(begin: Begin): string {
   }
 }
 
+let opener: HTMLElement | null = null;
+
+/** Who gets the focus back when the drawer closes. */
+export const launchOpener = (): HTMLElement | null => (opener?.isConnected ? opener : null);
+
 /** What the address says of a launch, and how to change that. */
 export function useLaunch() {
   const router = useRouter();
@@ -65,7 +70,10 @@ export function useLaunch() {
   };
   return {
     text,
-    open: (begin: Begin) => go(beginText(begin), false),
+    open: (begin: Begin) => {
+      opener = document.activeElement instanceof HTMLElement ? document.activeElement : null;
+      go(beginText(begin), false);
+    },
     close: () => go(null, true),
   };
 }

@@ -14,7 +14,17 @@ import { Confirm } from "../ui/Confirm";
 import { ErrorNote } from "../ui/Notes";
 import { Select } from "../ui/Select";
 import { say } from "../ui/Toasts";
-import { declarations, NO_RULES, type Row, type Rules, rowOf, rowsOf, rulesBody, rulesOf } from "./draft";
+import {
+  declarations,
+  NO_RULES,
+  opensBody,
+  type Row,
+  type Rules,
+  rowOf,
+  rowsOf,
+  rulesBody,
+  rulesOf,
+} from "./draft";
 import { Preview } from "./Preview";
 import { RulesFields } from "./RulesFields";
 import { schemaFor } from "./schemas";
@@ -162,12 +172,12 @@ function Form({
     setRefused(null);
     try {
       const found = await parseNow(client, draft.text, draft.resource, draft.rows);
-      const { overridable, allow } = (found.rules ?? {}) as { overridable?: string[]; allow?: never[] };
+      const stated = found.rules && Object.keys(found.rules).length > 0;
+      const rules = stated ? rulesOf({ ...opensBody(draft.rules), ...found.rules }) : draft.rules;
       const body = {
         config: found.config ?? draft.text,
         variables: declarations(draft.rows),
-        ...(overridable ? { overridable } : {}),
-        ...(allow ? { allow } : {}),
+        ...opensBody(rules),
         ...rulesBody(draft.rules),
       };
       const { name, entity, resource } = draft;

@@ -1,7 +1,7 @@
-import { useId } from "react";
+import { useId, useState } from "react";
 import { m } from "../messages";
 import { Select } from "../ui/Select";
-import type { Rules } from "./draft";
+import { ALLOWED, type Rules } from "./draft";
 
 const f = m.queueForm;
 const LIMITS = ["runs", "gpus", "userRuns", "userGpus"] as const;
@@ -60,6 +60,34 @@ export function RulesFields({ rules, onChange }: { rules: Rules; onChange: (rule
             onChange={(event) => set({ image: event.target.value })}
           />
         </label>
+        <label htmlFor={`${ids}-overridable`} className="wide">
+          {f.overridable}
+          <Paths
+            id={`${ids}-overridable`}
+            paths={rules.overridable}
+            onChange={(overridable) => set({ overridable })}
+          />
+        </label>
+        <fieldset className="allow wide">
+          <legend>{f.allow}</legend>
+          {ALLOWED.map((what) => (
+            <label key={what} htmlFor={`${ids}-allow-${what}`} className="check">
+              <input
+                id={`${ids}-allow-${what}`}
+                type="checkbox"
+                checked={rules.allow.includes(what)}
+                onChange={(event) =>
+                  set({
+                    allow: ALLOWED.filter((one) =>
+                      one === what ? event.target.checked : rules.allow.includes(one),
+                    ),
+                  })
+                }
+              />
+              {f.allowed[what]}
+            </label>
+          ))}
+        </fieldset>
         <label htmlFor={`${ids}-priorities`} className="check">
           <input
             id={`${ids}-priorities`}
@@ -71,5 +99,34 @@ export function RulesFields({ rules, onChange }: { rules: Rules; onChange: (rule
         </label>
       </div>
     </details>
+  );
+}
+
+/** Paths with commas between them; as one types, not as they are read. */
+function Paths({
+  id,
+  paths,
+  onChange,
+}: {
+  id: string;
+  paths: readonly string[] | null;
+  onChange: (paths: readonly string[] | null) => void;
+}) {
+  const [text, setText] = useState((paths ?? []).join(", "));
+  const change = (typed: string) => {
+    setText(typed);
+    const read = typed.split(",").map((path) => path.trim());
+    onChange(typed.trim() ? read.filter(Boolean) : null);
+  };
+  return (
+    <input
+      id={id}
+      className="input mono"
+      value={text}
+      placeholder={f.overridableHint}
+      spellCheck={false}
+      autoComplete="off"
+      onChange={(event) => change(event.target.value)}
+    />
   );
 }

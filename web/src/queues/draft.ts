@@ -68,6 +68,9 @@ export function rowsOf(found: Parsed["variables"], before: readonly Row[]): Row[
   return found.map((one) => known.get(one.name) ?? rowOf(one.name, one.declared ?? one.suggested));
 }
 
+export const ALLOWED = ["image", "resources", "workdir", "volumes"] as const;
+export type Allowed = (typeof ALLOWED)[number];
+
 /** The rules of a queue as they stand in fields. */
 export interface Rules {
   readonly order: "share" | "fifo";
@@ -78,6 +81,8 @@ export interface Rules {
   readonly userGpus: string;
   readonly security: "baseline" | "restricted";
   readonly image: string;
+  readonly overridable: readonly string[] | null; //: null: what every queue opens, how many of each there are
+  readonly allow: readonly Allowed[];
 }
 
 export const NO_RULES: Rules = {
@@ -89,6 +94,8 @@ export const NO_RULES: Rules = {
   userGpus: "",
   security: "baseline",
   image: "",
+  overridable: null,
+  allow: [],
 };
 
 type Limits = { runs?: number | null; gpus?: number | null; user?: Limits };
@@ -98,6 +105,8 @@ type Said = {
   limits?: unknown;
   security?: unknown;
   default_image?: unknown;
+  overridable?: unknown;
+  allow?: unknown;
 };
 
 /** Of a queue, or of what a file states. */
@@ -113,6 +122,8 @@ export function rulesOf(said: Said): Rules {
     userGpus: word(limits.user?.gpus),
     security: said.security === "restricted" ? "restricted" : "baseline",
     image: typeof said.default_image === "string" ? said.default_image : "",
+    overridable: Array.isArray(said.overridable) ? said.overridable.map(String) : null,
+    allow: ALLOWED.filter((what) => Array.isArray(said.allow) && said.allow.includes(what)),
   };
 }
 
@@ -130,6 +141,11 @@ export function rulesBody(rules: Rules) {
     security: rules.security,
     default_image: rules.image.trim() || null,
   };
+}
+
+/** What a launch may change beside the variables. */
+export function opensBody({ overridable, allow }: Rules) {
+  return { ...(overridable ? { overridable: [...overridable] } : {}), allow: [...allow] };
 }
 
 /** Allowed values in words: `1 … 4`, `tiny, full`. */

@@ -5,6 +5,7 @@ import {
   declarationOf,
   declarations,
   NO_RULES,
+  opensBody,
   rowOf,
   rowsOf,
   rulesBody,
@@ -60,6 +61,12 @@ describe("rules as fields", () => {
       priorities: false,
       limits: { runs: 8, gpus: null, user: { runs: null, gpus: 2 } },
     });
+  });
+  test("what a launch may change comes back as it was, also nothing at all", () => {
+    const opened = rulesOf({ overridable: ["env.A"], allow: ["volumes", "image"] });
+    expect(opensBody(opened)).toEqual({ overridable: ["env.A"], allow: ["image", "volumes"] });
+    expect(opensBody(rulesOf({ overridable: [] }))).toEqual({ overridable: [], allow: [] });
+    expect(opensBody(NO_RULES)).toEqual({ allow: [] });
   });
   test("nothing said is the default", () => expect(rulesOf({})).toEqual(NO_RULES));
 });

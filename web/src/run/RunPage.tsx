@@ -43,6 +43,7 @@ export function RunPage() {
     return (
       <div className="page">
         <Crumbs />
+        <h1 className="hidden-label">{runId}</h1>
         <ErrorNote error={error} onRetry={() => void refetch()} />
       </div>
     );

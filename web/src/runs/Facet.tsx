@@ -26,7 +26,10 @@ export function Facet({
         inputValue={text}
         onInputValueChange={setText}
       >
-        <Combobox.Trigger className="button plain facet-button">
+        <Combobox.Trigger
+          className="button plain facet-button"
+          aria-label={value === null ? label : `${label}: ${value}`}
+        >
           <span className="dim">{label}</span>
           {value !== null ? <strong className="cut">{value}</strong> : null}
           {value === null ? <ChevronDown size={13} aria-hidden="true" /> : null}

@@ -101,7 +101,8 @@ function TextFilter({
   useEffect(() => setTyped(text), [text]);
   useEffect(() => {
     if (typed === text) return;
-    const timer = setTimeout(() => onChange(typed), TYPING_PAUSE);
+    const here = location.pathname; // who is on the way to another page is not called back
+    const timer = setTimeout(() => location.pathname === here && onChange(typed), TYPING_PAUSE);
     return () => clearTimeout(timer);
   }, [typed, text, onChange]);
   return (
@@ -116,7 +117,11 @@ function TextFilter({
         maxLength={128}
         value={typed}
         onChange={(event) => setTyped(event.target.value)}
-        onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+        onKeyDown={(event) => {
+          if (event.key !== "Escape") return;
+          event.preventDefault(); // a browser would empty it
+          event.currentTarget.blur();
+        }}
       />
       <kbd aria-hidden="true">/</kbd>
     </div>

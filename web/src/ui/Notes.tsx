@@ -8,16 +8,18 @@ import { Button } from "./Button";
 export function Empty({
   icon: Icon,
   title,
+  whole = false,
   children,
 }: {
   icon: LucideIcon;
   title: string;
+  whole?: boolean; //: is all that the page says
   children?: ReactNode;
 }) {
   return (
     <div className="empty">
       <Icon size={22} strokeWidth={1.6} aria-hidden="true" />
-      <h2>{title}</h2>
+      {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
       <div className="dim">{children}</div>
     </div>
   );
