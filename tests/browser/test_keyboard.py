@@ -24,12 +24,13 @@ FOCUS = """() => {
 
 def tab_through(page: Page, times: int) -> list[str]:
     """Presses Tab; every stop is on something, and shows it."""
-    names = []
+    names: list[str] = []
     for _ in range(times):
         page.keyboard.press("Tab")
         at = page.evaluate(FOCUS)
         assert at is not None, f"the focus is lost after {names}"
-        assert at["visible"] and at["inView"], at
+        assert at["visible"], at
+        assert at["inView"], at
         names.append(at["name"] or at["tag"])
     return names
 

@@ -1,4 +1,4 @@
-"""The whole way in one go: from an empty drawer to a queue, a run, its logs, its end, and again with changes."""
+"""The whole way in one go: from an empty drawer to a queue, a run, its logs, its end, and a changed rerun."""
 
 from __future__ import annotations
 

@@ -58,11 +58,11 @@ def page(chromium: Browser, muster: Installation) -> Iterator[Page]:
 
 
 @pytest.fixture
-def agent(cluster: Cluster, namespace: str, muster: Installation, tmp_path: Path) -> Iterator[list[str]]:
-    """The command of an agent that may do all; what it started is ended."""
+def agent(cluster: Cluster, namespace: str, muster: Installation, tmp_path: Path) -> list[str]:
+    """The command of an agent that may do all."""
     config = tmp_path / "agent.yaml"
     config.write_text(AGENT.format(kubeconfig=cluster.kubeconfig, namespace=namespace))
-    yield [*MUSTER, "agent", "--config", str(config), "--data-dir", str(tmp_path / "agent")]
+    return [*MUSTER, "agent", "--config", str(config), "--data-dir", str(tmp_path / "agent")]
 
 
 def test_a_training_on_kubernetes_is_made_and_watched_in_the_browser(

@@ -14,8 +14,9 @@ import { m } from "./messages";
 import { RunsPage } from "./runs/RunsPage";
 import { useMe } from "./session/me";
 import { SignIn } from "./session/SignIn";
+import { Boot } from "./shell/Boot";
 import { Shell } from "./shell/Shell";
-import { Empty, ErrorNote, Skeleton } from "./ui/Notes";
+import { Empty, ErrorNote } from "./ui/Notes";
 
 type Search = { [key: string]: string | undefined };
 const words = (search: Record<string, unknown>): Search =>
@@ -29,11 +30,7 @@ function Frame() {
   useEffect(() => (signedIn ? live.start() : undefined), [signedIn]);
   if (me.error instanceof ProblemError && me.error.signedOut) return <SignIn />;
   if (me.data) return <Shell me={me.data} />;
-  return (
-    <main className="boot">
-      {me.error ? <ErrorNote error={me.error} onRetry={() => void me.refetch()} /> : <Skeleton rows={3} />}
-    </main>
-  );
+  return <Boot>{me.error ? <ErrorNote error={me.error} onRetry={() => void me.refetch()} /> : null}</Boot>;
 }
 
 function NotFound() {

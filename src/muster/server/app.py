@@ -11,6 +11,7 @@ from itertools import count
 import structlog
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.types import Message
 
 from muster._version import __version__
 from muster.domain.errors import MusterError
@@ -56,6 +57,8 @@ def create_app(context: Context) -> FastAPI:
         context.secret = await context.db.read(server_secret)
         context.start(_sweep_forever(context))
         context.start(_tidy_forever(context))
+        if context.db.shared:
+            await _rehearse(app)
         yield
         await context.close()
 
@@ -100,6 +103,28 @@ def create_app(context: Context) -> FastAPI:
 def _operation_id(route: APIRoute) -> str:
     """The operation is called as its method in the SDK is."""
     return route.name
+
+
+async def _rehearse(app: FastAPI) -> None:
+    """Ask for a path that no route has: it goes by all of them.
+
+    FastAPI makes the routes of a module when one of them is first asked for, which took seconds on a busy
+    machine. Where other servers can answer meanwhile, that is done before anybody is let in.
+    """
+    answered = asyncio.Event()
+
+    async def receive() -> Message:
+        await answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            answered.set()
+
+    scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "query_string": b""}
+    path = f"{API}/rehearsal"
+    headers = [(b"host", b"localhost")]
+    await app({**scope, "path": path, "raw_path": path.encode(), "headers": headers}, receive, send)
 
 
 async def _sweep_forever(context: Context) -> None:

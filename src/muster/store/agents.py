@@ -122,7 +122,7 @@ _with_queues = (
 def hold_serving(conn: Connection, agent_ids: Sequence[str]) -> dict[str, Serving]:
     """These agents, each with its queues: nothing else is done for them meanwhile."""
     found: dict[str, Serving] = {}
-    for row in conn.execute(_with_queues, {"ids": list(agent_ids)}):
+    for row in conn.execute(_with_queues, {"ids": list(agent_ids)}).all():
         if row.id not in found:
             found[row.id] = Serving(agent=_agent(row), queues=[], orphans=bool(row.orphans))
         if row.queue_id is not None:

@@ -128,7 +128,12 @@ def _json(kind: JSON, value: object) -> str | None:
 
 def _arrays(conn: Connection, table: Table, names: Sequence[str], rows: Rows) -> tuple[str, ...]:
     """The same, each column as an array is written. The driver would do so too, in much more time."""
-    return tuple("{" + ",".join(map(_literal, values)) + "}" for values in _values(conn, table, names, rows))
+    return tuple(map(array, _values(conn, table, names, rows)))
+
+
+def array(values: Sequence[str | int | float | None]) -> str:
+    """An array as PostgreSQL reads it."""
+    return "{" + ",".join(map(_literal, values)) + "}"
 
 
 def _literal(value: str | int | float | None) -> str:

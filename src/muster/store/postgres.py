@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
+from muster.store.bulk import array
 from muster.store.codec import compact_json
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ _COLLISIONS = frozenset({"40001", "40P01", "55P03", "23505", "23503"})
 _patience = text("SET LOCAL lock_timeout = '10s'")
 _lock = text("SELECT set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(:number)")
 _time = text("SELECT clock_timestamp()")
-_notify = text("SELECT count(pg_notify(:channel, payload)) FROM unnest(CAST(:payloads AS text[])) AS payload")
+# Said to the driver as they are, with an array that is written already: they are part of every commit.
+_NOTIFY = "SELECT count(pg_notify(%s, payload)) FROM unnest(%s::text[]) AS payload"
 #: Both at once: a round trip less for every commit.
-_lock_and_notify = text(f"{_lock.text}, ({_notify.text})")
+_LOCK_AND_NOTIFY = f"SELECT set_config('lock_timeout', '10s', true), pg_advisory_xact_lock(%s), ({_NOTIFY})"
 
 
 def make_engine(url: URL, *, read_only: bool, pool_size: int) -> Engine:
@@ -148,12 +150,12 @@ class Relay:
         """Tell the other servers when this transaction is committed."""
         payloads = [*self._payloads(topics)]
         if payloads:
-            conn.execute(_notify, {"channel": _CHANNEL, "payloads": payloads})
+            conn.exec_driver_sql(_NOTIFY, (_CHANNEL, array(payloads)))
 
     def lock_and_notify(self, conn: Connection, what: str, topics: Iterable[str]) -> None:
         """`lock` and `notify`."""
-        payloads = [*self._payloads(topics)]
-        conn.execute(_lock_and_notify, {"number": _number(what), "channel": _CHANNEL, "payloads": payloads})
+        payloads = array([*self._payloads(topics)])
+        conn.exec_driver_sql(_LOCK_AND_NOTIFY, (_number(what), _CHANNEL, payloads))
 
     def send(self, topics: set[str]) -> None:
         """Tell the other servers soon."""

@@ -220,18 +220,18 @@ def heads(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
 
 def hold(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
     """`heads`, to be changed in this transaction."""
-    return {row.id: _head(row) for row in conn.execute(_heads_locked, {"ids": list(run_ids)})}
+    return {row.id: _head(row) for row in conn.execute(_heads_locked, {"ids": list(run_ids)}).all()}
 
 
 def take_first(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Run]:
     """The next runs of a queue, in order, to be changed."""
-    rows = conn.execute(_first_waiting, {"queue_id": queue_id, "limit": limit, **room.__dict__})
+    rows = conn.execute(_first_waiting, {"queue_id": queue_id, "limit": limit, **room.__dict__}).all()
     return [_run(row) for row in rows]
 
 
 def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
     """Those of these runs that still wait and that no other server is just handing out, to be changed."""
-    return {row.id: _run(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)})}
+    return {row.id: _run(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)}).all()}
 
 
 def existing(conn: Connection, run_ids: Sequence[str]) -> set[str]:
@@ -390,7 +390,7 @@ def waiting(
             rank=row.rank,
             seq=row.seq,
         )
-        for row in conn.execute(waiting_of_user, given)
+        for row in conn.execute(waiting_of_user, given).all()
     ]
 
 
@@ -492,7 +492,7 @@ def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
 
 def hold_live(conn: Connection, agent_ids: Iterable[str]) -> list[tuple[RunHead, Resources]]:
     """What these agents have, each with what it takes of the machine, to be changed in this transaction."""
-    rows = conn.execute(_live_of_agents_locked, {"agent_ids": list(agent_ids)})
+    rows = conn.execute(_live_of_agents_locked, {"agent_ids": list(agent_ids)}).all()
     return [
         (_head(row), Resources(millicpus=row.millicpus, memory=row.memory, gpus=row.gpus)) for row in rows
     ]

@@ -176,7 +176,7 @@ def first_waiting(
         "share": int(share),
         "limit": limit,
     }
-    return {row.user: _standing(row) for row in conn.execute(waiting_in_order, given)}
+    return {row.user: _standing(row) for row in conn.execute(waiting_in_order, given).all()}
 
 
 def _standing(row: AnyRow) -> Standing:

@@ -7,10 +7,13 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import fastapi.routing
 import httpx
 import pytest
 
+from door import open_door
 from muster.domain.errors import PortInUse
 from muster.server import asgi
 from muster.server.context import Context, Settings
@@ -90,6 +93,25 @@ def test_one_of_several_servers_lets_nobody_in_before_it_can_answer(context: Con
         neighbour = Turned(listener)
         serve(context, listener, on_ready=lambda: os.kill(os.getpid(), signal.SIGTERM), companion=neighbour)
     assert neighbour.answers == [200]
+
+
+@pytest.mark.parametrize(("database", "is_ready"), [("postgresql", True), ("sqlite", False)])
+def test_one_of_several_servers_has_its_routes_made_before_it_is_asked(
+    database: str, is_ready: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is alone makes them as they are asked for: so it starts sooner."""
+    made: list[str] = []
+    make = vars(fastapi.routing)["get_dependant"]
+
+    def counted(*, path: str, **given: Any) -> Any:
+        made.append(path)
+        return make(path=path, **given)
+
+    for door in open_door(tmp_path, database=database):
+        monkeypatch.setattr(fastapi.routing, "get_dependant", counted)
+        for path in ("/agents", "/runs", "/queues"):
+            assert door.call("GET", path).status_code == 200
+    assert (made == []) is is_ready
 
 
 def test_a_taken_port_is_refused_before_anything_is_started(listener: socket.socket) -> None:

@@ -36,7 +36,7 @@ export function What() {
       <p className="field-hint wide">{l.sourceHint[draft.source]}</p>
       {draft.source === "job" ? <JobFields /> : null}
       {draft.source === "image" ? (
-        <TextField of="image" label={l.image} placeholder="acme/train:main" mono wide required />
+        <TextField of="image" label={l.image} placeholder={l.imageExample} mono wide required />
       ) : null}
       {draft.source === "git" ? (
         <>
@@ -44,7 +44,7 @@ export function What() {
             of="gitUrl"
             name="git.url"
             label={l.gitUrl}
-            placeholder="https://host/team/project.git"
+            placeholder={l.gitExample}
             mono
             wide
             required

@@ -19,7 +19,7 @@ const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "wh
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ESCAPE = /\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: and these are never shown
-const CONTROL = /[\x00-\x08\x0b-\x1f\x7f]/g;
+const CONTROL = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
 /** What a terminal would show of a line: of what was written over itself (progress bars), the last. */
 export function lastWritten(line: string): string {

@@ -1,7 +1,24 @@
-/** Every word that a reader sees. Another language is another file of this shape. */
-const count = (n: number, one: string, many: string) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+/** Every word that a reader sees. Another language is another file of this shape.
+ *
+ * What depends on a number or a name is a function of it, so that each language has its own order of words and
+ * its own plurals (Japanese and Chinese have none).
+ */
+const LANGUAGE = "en";
+const rules = new Intl.PluralRules(LANGUAGE);
+const count = (n: number, one: string, many: string) =>
+  `${n.toLocaleString(LANGUAGE)} ${rules.select(n) === "one" ? one : many}`;
 
 export const en = {
+  language: LANGUAGE,
+  time: {
+    justNow: "just now",
+    ago: (span: string) => `${span} ago`,
+    ahead: (span: string) => `in ${span}`,
+    seconds: (n: number) => `${n} s`,
+    minutes: (n: number) => `${n} min`,
+    hours: (n: number) => `${n} h`,
+    days: (n: number) => `${n} d`,
+  },
   app: { name: "Muster", skip: "Skip to content" },
   nav: {
     main: "Main",
@@ -95,12 +112,13 @@ export const en = {
     },
     sortBy: (what: string) => `Sort by ${what.toLowerCase()}`,
     sortedPart: (n: number) =>
-      `Sorted among the newest ${n.toLocaleString("en")}. Narrow the filter to sort all.`,
-    shown: (n: number, more: boolean) => (more ? `${n.toLocaleString("en")}+ runs` : count(n, "run", "runs")),
+      `Sorted among the newest ${n.toLocaleString(LANGUAGE)}. Narrow the filter to sort all.`,
+    shown: (n: number, more: boolean) =>
+      more ? `${n.toLocaleString(LANGUAGE)}+ runs` : count(n, "run", "runs"),
     loadingMore: "Loading more…",
     select: (name: string) => `Select ${name}`,
     selectAll: "Select all loaded runs",
-    selected: (n: number) => `${n.toLocaleString("en")} selected`,
+    selected: (n: number) => `${n.toLocaleString(LANGUAGE)} selected`,
     stop: "Stop",
     rerun: "Rerun",
     compare: "Compare",
@@ -118,6 +136,8 @@ export const en = {
   },
   launch: {
     title: "Launch",
+    imageExample: "acme/train:main",
+    gitExample: "https://host/team/project.git",
     titleRun: (name: string) => `Launch ${name} again`,
     leadRun: "A new run, as that one was but for what you change here.",
     open: "Launch",

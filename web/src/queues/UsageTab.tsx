@@ -9,7 +9,7 @@ import { useHistory } from "./queries";
 
 const q = m.queue;
 const SPANS = Object.entries(q.spans).map(([value, label]) => ({ value, label }));
-const whole = (n: number) => (Number.isInteger(n) ? n.toLocaleString("en") : "");
+const whole = (n: number) => (Number.isInteger(n) ? n.toLocaleString(m.language) : "");
 
 /** How many waited and ran over time. */
 export function UsageTab({ queue }: { queue: Queue }) {

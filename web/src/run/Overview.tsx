@@ -6,6 +6,7 @@ import { plainText } from "../logs/ansi";
 import { m } from "../messages";
 import { CopyButton } from "../ui/Copy";
 import { bytes, cores, shellWords } from "../ui/format";
+import { Skeleton } from "../ui/Notes";
 import { StateIcon } from "../ui/StateBadge";
 import { Ago } from "../ui/Time";
 import { useWhy } from "./queries";
@@ -15,6 +16,7 @@ const o = m.overview;
 
 export function Overview({ run }: { run: Run }) {
   const why = useWhy(run.id);
+  if (why.isPending) return <Skeleton />; // it stands above all else, and would push that down
   return (
     <div className="overview">
       <div className="overview-main">

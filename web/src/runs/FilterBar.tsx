@@ -1,34 +1,34 @@
 import { Menu } from "@base-ui/react/menu";
 import { useQuery } from "@tanstack/react-query";
 import { ChevronDown, Columns3, Search, X } from "lucide-react";
-import { type RefObject, useEffect, useState } from "react";
+import { memo, type RefObject, useEffect, useState } from "react";
 import { api, ask } from "../api/client";
 import { m } from "../messages";
 import { StateIcon } from "../ui/StateBadge";
 import { COLUMNS, setHidden, useHidden } from "./columns";
 import { Facet } from "./Facet";
 import { ACTIVE, EVERYTHING, isNarrowed, type RunFilter, STATES } from "./filter";
-import type { Row } from "./pages";
 
 const TYPING_PAUSE = 180;
 
 interface Props {
   filter: RunFilter;
   onChange: (filter: RunFilter) => void;
-  rows: readonly Row[];
+  projects: readonly string[]; //: of the runs that are listed
+  authors: readonly string[];
   fold: boolean;
   onFold: (fold: boolean) => void;
   searchRef: RefObject<HTMLInputElement | null>;
 }
 
-export function FilterBar({ filter, onChange, rows, fold, onFold, searchRef }: Props) {
+export const FilterBar = memo(function FilterBar(props: Props) {
+  const { filter, onChange, projects, authors, fold, onFold, searchRef } = props;
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => ask(api.GET("/api/v1/queues")) });
   const people = useQuery({ queryKey: ["entities"], queryFn: () => ask(api.GET("/api/v1/entities")) });
   const jobs = useQuery({
     queryKey: ["jobs", "names"],
     queryFn: () => ask(api.GET("/api/v1/jobs", { params: { query: { limit: 200 } } })),
   });
-  const seen = (key: "project" | "author") => rows.slice(0, 500).map((row) => row[key]);
   const names = (words: readonly string[]) => [...new Set(words)].sort();
   const f = m.runs.facets;
   return (
@@ -48,14 +48,14 @@ export function FilterBar({ filter, onChange, rows, fold, onFold, searchRef }: P
       <Facet
         label={f.project}
         value={filter.project}
-        options={names([...seen("project"), ...(jobs.data?.items ?? []).map((job) => job.project)])}
+        options={names([...projects, ...(jobs.data?.items ?? []).map((job) => job.project)])}
         onChange={(project) => onChange({ ...filter, project })}
       />
       <Facet
         label={f.user}
         value={filter.user}
         options={names([
-          ...seen("author"),
+          ...authors,
           ...(people.data?.items ?? []).flatMap((one) => Object.keys(one.members)),
         ])}
         onChange={(user) => onChange({ ...filter, user })}
@@ -86,7 +86,7 @@ export function FilterBar({ filter, onChange, rows, fold, onFold, searchRef }: P
       <ViewMenu fold={fold} onFold={onFold} />
     </div>
   );
-}
+});
 
 function TextFilter({
   text,

@@ -1,6 +1,5 @@
-import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
-import { type CSSProperties, memo, type ReactNode } from "react";
+import { type MouseEvent, memo, type ReactNode } from "react";
 import { m } from "../messages";
 import { StateBadge, StateIcon } from "../ui/StateBadge";
 import { Ago, Span } from "../ui/Time";
@@ -11,9 +10,10 @@ const CELLS: Record<ColumnKey, (row: Row) => ReactNode> = {
   state: (row) => <StateBadge state={row.state} />,
   name: (row) => (
     <>
-      <Link to="/runs/$runId" params={{ runId: row.id }} className="run-name cut">
+      {/* Not the router's Link: it listens to every change of the address, and there are many of these. */}
+      <a href={`/runs/${row.id}`} className="run-name cut">
         {row.name}
-      </Link>
+      </a>
       <span className="faint mono run-id">{row.id}</span>
     </>
   ),
@@ -35,17 +35,26 @@ const CELLS: Record<ColumnKey, (row: Row) => ReactNode> = {
 interface Props {
   row: Row;
   columns: readonly Column[];
-  inGroup: boolean;
   selected: boolean;
   current: boolean;
   index: number;
-  style: CSSProperties;
+  top: number; //: pixels
   onSelect: (id: string, range: boolean) => void;
   onOpen: (id: string) => void;
 }
 
+/** Whether a click is to open the run here: not one for a new tab, on a control, or at the end of a selection. */
+function opens(event: MouseEvent): boolean {
+  const target = event.target as HTMLElement;
+  if (target.closest("label, button") || event.defaultPrevented) return false;
+  if (target.closest("a") === null) return !getSelection()?.toString();
+  if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return false;
+  event.preventDefault();
+  return true;
+}
+
 export const RunLine = memo(function RunLine(props: Props) {
-  const { row, columns, inGroup, selected, current, index, style, onSelect, onOpen } = props;
+  const { row, columns, selected, current, index, top, onSelect, onOpen } = props;
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the name in the row is a link; this only widens it
     <div
@@ -53,12 +62,9 @@ export const RunLine = memo(function RunLine(props: Props) {
       tabIndex={-1}
       aria-rowindex={index + 2}
       aria-selected={selected}
-      className={`run-line ${selected ? "selected" : ""} ${current ? "current" : ""} ${inGroup ? "in-group" : ""}`}
-      style={style}
-      onClick={(event) => {
-        const target = event.target as HTMLElement;
-        if (!target.closest("a, label, button") && !getSelection()?.toString()) onOpen(row.id);
-      }}
+      className={`run-line ${selected ? "selected" : ""} ${current ? "current" : ""} ${row.group === null ? "" : "in-group"}`}
+      style={{ transform: `translateY(${top}px)` }}
+      onClick={(event) => opens(event) && onOpen(row.id)}
     >
       <div role="gridcell" className="check-cell">
         <label>
@@ -87,7 +93,7 @@ interface GroupProps {
   current: boolean;
   columns: readonly Column[];
   index: number;
-  style: CSSProperties;
+  top: number; //: pixels
   allSelected: boolean;
   onSelect: (rows: readonly Row[], on: boolean) => void;
   onToggle: (id: string) => void;
@@ -95,7 +101,7 @@ interface GroupProps {
 
 /** A folded group: how many of its runs are in which state. */
 export const GroupLine = memo(function GroupLine(props: GroupProps) {
-  const { id, rows, open, current, columns, index, style, allSelected, onSelect, onToggle } = props;
+  const { id, rows, open, current, columns, index, top, allSelected, onSelect, onToggle } = props;
   const first = rows[0];
   const states = new Map<string, number>();
   for (const row of rows) states.set(row.state, (states.get(row.state) ?? 0) + 1);
@@ -104,7 +110,7 @@ export const GroupLine = memo(function GroupLine(props: GroupProps) {
       role="row"
       aria-rowindex={index + 2}
       className={`run-line group-line ${current ? "current" : ""}`}
-      style={style}
+      style={{ transform: `translateY(${top}px)` }}
     >
       <div role="gridcell" className="check-cell">
         <label>

@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from "react";
+import { useMemo, useSyncExternalStore } from "react";
 import { m } from "../messages";
 import { remember, remembered } from "../ui/theme";
 import type { SortKey } from "./filter";
@@ -18,7 +18,8 @@ export type ColumnKey =
 export interface Column {
   readonly key: ColumnKey;
   readonly label: string;
-  readonly width: string; //: a grid track
+  readonly least: number; //: pixels
+  readonly share?: number; //: of what is left over
   readonly sort: SortKey | null;
   readonly right?: boolean;
   readonly fixed?: boolean; //: cannot be hidden
@@ -26,20 +27,21 @@ export interface Column {
 
 const c = m.runs.column;
 export const COLUMNS: readonly Column[] = [
-  { key: "state", label: c.state, width: "112px", sort: "state", fixed: true },
-  { key: "name", label: c.name, width: "minmax(180px, 3fr)", sort: "name", fixed: true },
-  { key: "job", label: c.job, width: "minmax(90px, 1.3fr)", sort: null },
-  { key: "queue", label: c.queue, width: "minmax(70px, 1fr)", sort: "queue" },
-  { key: "project", label: c.project, width: "minmax(70px, 1fr)", sort: "project" },
-  { key: "author", label: c.author, width: "minmax(60px, 0.8fr)", sort: "author" },
-  { key: "nodes", label: c.nodes, width: "60px", sort: null, right: true },
-  { key: "gpus", label: c.gpus, width: "60px", sort: "gpus", right: true },
-  { key: "duration", label: c.duration, width: "92px", sort: "duration", right: true },
-  { key: "created", label: c.created, width: "104px", sort: "created", right: true },
+  { key: "state", label: c.state, least: 112, sort: "state", fixed: true },
+  { key: "name", label: c.name, least: 180, share: 3, sort: "name", fixed: true },
+  { key: "job", label: c.job, least: 90, share: 1.3, sort: null },
+  { key: "queue", label: c.queue, least: 70, share: 1, sort: "queue" },
+  { key: "project", label: c.project, least: 70, share: 1, sort: "project" },
+  { key: "author", label: c.author, least: 60, share: 0.8, sort: "author" },
+  { key: "nodes", label: c.nodes, least: 60, sort: null, right: true },
+  { key: "gpus", label: c.gpus, least: 60, sort: "gpus", right: true },
+  { key: "duration", label: c.duration, least: 92, sort: "duration", right: true },
+  { key: "created", label: c.created, least: 104, sort: "created", right: true },
 ];
 const HIDDEN_AT_FIRST: readonly ColumnKey[] = ["job", "nodes"];
 const NARROW: readonly ColumnKey[] = ["state", "name", "duration"];
 const KEY = "muster.runs.hidden";
+const CHECK = 34; //: pixels, for the box at the start of a row
 
 const listeners = new Set<() => void>();
 let hidden: readonly ColumnKey[] = read();
@@ -78,5 +80,18 @@ export function useColumns(): readonly Column[] {
     },
     () => narrow.matches,
   );
-  return COLUMNS.filter(({ key }) => (isNarrow ? NARROW.includes(key) : !without.includes(key)));
+  return useMemo(
+    () => COLUMNS.filter(({ key }) => (isNarrow ? NARROW.includes(key) : !without.includes(key))),
+    [isNarrow, without],
+  );
+}
+
+/** The tracks of a row's grid, and how wide it is at least. Said, not measured: no row waits for another. */
+export function tracks(columns: readonly Column[]): { template: string; least: number } {
+  const track = ({ least, share }: Column) => (share ? `minmax(${least}px, ${share}fr)` : `${least}px`);
+  const edges = CHECK + 32;
+  return {
+    template: `${CHECK}px ${columns.map(track).join(" ")}`,
+    least: columns.reduce((sum, { least }) => sum + least, edges),
+  };
 }

@@ -2,9 +2,16 @@
 import type { Sort, SortKey } from "./filter";
 import type { Row } from "./pages";
 
-export type Line =
-  | { readonly kind: "run"; readonly row: Row; readonly inGroup: boolean }
-  | { readonly kind: "group"; readonly id: string; readonly rows: readonly Row[]; readonly open: boolean };
+export interface GroupOfRows {
+  readonly group: string;
+  readonly rows: readonly Row[];
+  readonly open: boolean;
+}
+
+/** A run is its row itself: a list of a hundred thousand is laid out without making anything. */
+export type Line = Row | GroupOfRows;
+
+export const isGroup = (line: Line): line is GroupOfRows => "rows" in line;
 
 const length = (row: Row, now: number): number =>
   row.started_at === null ? -1 : (row.ended_at ? Date.parse(row.ended_at) : now) - Date.parse(row.started_at);
@@ -30,27 +37,22 @@ export function sorted(rows: readonly Row[], sort: Sort, now: number): readonly 
 }
 
 /** With `fold`, the runs of a group are one line at the place of its first, followed by them if it is open. */
-export function lines(rows: readonly Row[], fold: boolean, open: ReadonlySet<string>): Line[] {
-  if (!fold) return rows.map((row) => ({ kind: "run", row, inGroup: false }));
+export function lines(rows: readonly Row[], fold: boolean, open: ReadonlySet<string>): readonly Line[] {
+  if (!fold || !rows.some((row) => row.group !== null)) return rows;
   const groups = new Map<string, Row[]>();
-  for (const row of rows) {
-    if (row.group === null) continue;
-    const known = groups.get(row.group);
-    if (known) known.push(row);
-    else groups.set(row.group, [row]);
-  }
   const result: Line[] = [];
-  const seen = new Set<string>();
   for (const row of rows) {
+    const members = row.group === null ? undefined : groups.get(row.group);
     if (row.group === null) {
-      result.push({ kind: "run", row, inGroup: false });
-    } else if (!seen.has(row.group)) {
-      seen.add(row.group);
-      const members = groups.get(row.group) ?? [];
-      const isOpen = open.has(row.group);
-      result.push({ kind: "group", id: row.group, rows: members, open: isOpen });
-      if (isOpen) for (const member of members) result.push({ kind: "run", row: member, inGroup: true });
+      result.push(row);
+    } else if (members) {
+      members.push(row);
+    } else {
+      const first = [row];
+      groups.set(row.group, first);
+      result.push({ group: row.group, rows: first, open: open.has(row.group) });
     }
   }
-  return result;
+  if (!result.some((line) => isGroup(line) && line.open)) return result;
+  return result.flatMap((line) => (isGroup(line) && line.open ? [line, ...line.rows] : [line]));
 }

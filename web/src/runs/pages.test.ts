@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Run, RunEvent } from "../api/client";
-import { lines, sorted } from "./layout";
+import { isGroup, lines, sorted } from "./layout";
 import { afterEvent, type FetchPage, PAGE, type Row, RunPages, rowOf, withHead } from "./pages";
+import { rowsAt } from "./useRowWindow";
 
 const run = (n: number, more: Partial<Run> = {}): Run =>
   ({
@@ -78,6 +79,54 @@ describe("pages of runs", () => {
     expect(ids(pages.snapshot().rows)).toEqual(ids(all.map(rowOf)));
   });
 
+  it("keep what an event told when an older answer comes after it", async () => {
+    let answer = (_: unknown) => {};
+    const pages = new RunPages(() => new Promise((resolve) => (answer = resolve as typeof answer)));
+    void pages.loadMore();
+    pages.take([event("r1", 5, "running")]);
+    answer({ items: [run(2), run(1)], next: null });
+    await vi.waitFor(() => expect(pages.snapshot().rows).toHaveLength(2));
+    expect(pages.snapshot().rows[1]).toMatchObject({ state: "running", version: 5 });
+    pages.refreshHead(); // for the run that was strange, and again
+    await vi.waitFor(() => answer({ items: [run(3), run(2), run(1)], next: null }));
+    await vi.waitFor(() => expect(pages.snapshot().rows).toHaveLength(3));
+    expect(pages.snapshot().rows[2]).toMatchObject({ state: "running", version: 5 });
+  });
+
+  it("forget neither a new run nor the next page while another answer is on its way", async () => {
+    let all = newestFirst(3 * PAGE);
+    const pages = new RunPages(server(() => all));
+    await pages.loadMore();
+    const second = pages.loadMore();
+    all = [run(999), ...all];
+    pages.refreshHead();
+    void pages.loadMore();
+    await second;
+    await vi.waitFor(() => expect(ids(pages.snapshot().rows)).toEqual(ids(all.map(rowOf))));
+  });
+
+  it("are all read again when something may have been missed", async () => {
+    let all = newestFirst(3 * PAGE);
+    const pages = new RunPages(server(() => all));
+    for (let i = 0; i < 3; i++) await pages.loadMore();
+    all = all.map((one) => (one.id === "r7" ? { ...one, state: "failed", version: 9 } : one));
+    pages.reread();
+    await vi.waitFor(() =>
+      expect(pages.snapshot().rows.find((row) => row.id === "r7")?.state).toBe("failed"),
+    );
+    expect(pages.snapshot().rows).toHaveLength(3 * PAGE);
+  });
+
+  it("let go of a run that is no longer in a state that was asked for", async () => {
+    const pages = new RunPages(
+      server(() => newestFirst(2)),
+      (row) => row.state === "queued",
+    );
+    await pages.loadMore();
+    pages.take([event("r2", 5, "running")]);
+    await vi.waitFor(() => expect(ids(pages.snapshot().rows)).toEqual(["r1"]));
+  });
+
   it("say what went wrong, and go on when asked again", async () => {
     let broken = true;
     const good = server(() => newestFirst(1));
@@ -106,7 +155,7 @@ describe("the layout of the list", () => {
   const rows = [run(5), run(4, { group: "g" }), run(3), run(2, { group: "g" }), run(1)].map(rowOf);
   const told = (open: string[]) =>
     lines(rows, true, new Set(open)).map((line) =>
-      line.kind === "run" ? line.row.id : `${line.id}(${line.rows.length})`,
+      isGroup(line) ? `${line.group}(${line.rows.length})` : line.id,
     );
 
   it("folds a group at the place of its newest run", () => {
@@ -119,4 +168,10 @@ describe("the layout of the list", () => {
     expect(ids(sorted(rows, { by: "created", down: false }, 0))).toEqual(["r1", "r2", "r3", "r4", "r5"]);
     expect(ids(sorted(rows, { by: "gpus", down: true }, 0))).toEqual(["r5", "r2", "r4", "r1", "r3"]);
   });
+});
+
+it("draws the rows in sight in whole steps, so that it moves seldom", () => {
+  expect(rowsAt(0, 740, 37)).toEqual({ from: 0, to: 32 });
+  expect(rowsAt(100, 700, 37)).toEqual({ from: 0, to: 32 });
+  expect(rowsAt(3700, 740, 37)).toEqual({ from: 88, to: 128 });
 });

@@ -37,8 +37,11 @@ export interface Snapshot {
 }
 
 export const PAGE = 100;
-const HEAD_EVERY = 1000; // ms between two looks at the newest page
+const HEAD_EVERY = 200; // ms between two looks at the newest page,
+const HEAD_AT_LEAST = 2000; // and where new runs come on and on
 const DRAW_EVERY = 80; // ms between two redraws because of events
+const REREAD_PAGE = 500;
+const REREAD_MOST = 5000; // rows; what lies below is read again when somebody scrolls there
 
 export function rowOf(run: Run): Row {
   const {
@@ -96,19 +99,31 @@ export function withHead(rows: readonly Row[], head: readonly Row[], headIsAll: 
   return place < 0 ? head : [...head, ...rows.slice(place + 1)];
 }
 
+/** `row`, unless a newer version of it is known already: an answer may be older than an event that overtook it. */
+function newer(row: Row, known: Row | undefined): Row {
+  return known !== undefined && known.version > row.version ? known : row;
+}
+
 export class RunPages {
-  private rows: readonly Row[] = [];
+  private rows: Row[] = [];
   private next: string | null = null;
   private begun = false;
   private busy = false;
+  private moreWanted = false;
+  private headWanted = false;
+  private rereadWanted = false;
   private error: unknown = null;
-  private places = new Map<string, number>();
+  private places: Map<string, number> | null = new Map(); //: null: to be made when it is asked for
+  private meanwhile: RunEvent[] = []; //: that came while a page was on its way
   private readonly listeners = new Set<() => void>();
   private shown: Snapshot = { rows: [], more: true, loading: true, error: null };
-  readonly refreshHead = throttled(() => void this.loadHead(), HEAD_EVERY);
+  readonly refreshHead = throttled(() => this.want("head"), HEAD_EVERY, HEAD_AT_LEAST);
   private readonly drawSoon = throttled(() => this.draw(), DRAW_EVERY);
 
-  constructor(private readonly fetchPage: FetchPage) {}
+  constructor(
+    private readonly fetchPage: FetchPage,
+    private readonly belongs: (row: Row) => boolean = () => true,
+  ) {}
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
@@ -117,62 +132,118 @@ export class RunPages {
 
   readonly snapshot = (): Snapshot => this.shown;
 
-  /** The next page; nothing if it is on its way, or if there is none. */
+  /** The next page, after what is on its way; nothing if there is none. */
   async loadMore(): Promise<void> {
+    this.moreWanted = this.busy;
     if (this.busy || (this.begun && this.next === null)) return;
-    this.busy = true;
-    this.draw();
-    try {
+    this.draw(true);
+    await this.reading(async () => {
       const page = await this.fetchPage(this.next, PAGE);
-      const fresh = page.items.map(rowOf).filter((row) => !this.places.has(row.id));
-      this.set([...this.rows, ...fresh]);
+      const places = this.index();
+      for (const row of this.caughtUp(page.items)) {
+        if (places.has(row.id)) continue;
+        places.set(row.id, this.rows.length);
+        this.rows.push(row);
+      }
       this.next = page.next;
       this.begun = true;
-      this.error = null;
-    } catch (error) {
-      this.error = error;
-    } finally {
-      this.busy = false;
-      this.draw();
+    });
+  }
+
+  /** Something may have been missed: read all again that was read so far. */
+  readonly reread = (): void => this.want("all");
+
+  private want(what: "head" | "all"): void {
+    if (what === "head") this.headWanted = true;
+    else this.rereadWanted = true;
+    this.catchUp();
+  }
+
+  /** What was wanted while a page was on its way is not forgotten. */
+  private catchUp(): void {
+    if (this.busy) return;
+    if (this.headWanted || this.rereadWanted) {
+      const all = this.rereadWanted && this.rows.length > PAGE;
+      this.headWanted = false;
+      this.rereadWanted = false;
+      void (all ? this.loadAgain() : this.begun ? this.loadHead() : this.loadMore());
+    } else if (this.moreWanted) {
+      void this.loadMore();
     }
   }
 
   /** Look at the newest page again: what was launched or deleted, what came to match or ceased to. */
   private async loadHead(): Promise<void> {
-    if (!this.begun) return this.loadMore();
-    if (this.busy) return;
-    this.busy = true;
-    try {
+    await this.reading(async () => {
       const page = await this.fetchPage(null, PAGE);
-      const kept = withHead(this.rows, page.items.map(rowOf), page.next === null);
+      const kept = withHead(this.rows, this.caughtUp(page.items), page.next === null);
       if (kept.length <= page.items.length) this.next = page.next;
       this.set(kept);
+    });
+  }
+
+  private async loadAgain(): Promise<void> {
+    await this.reading(async () => {
+      const wanted = Math.min(this.rows.length, REREAD_MOST);
+      const found: Row[] = [];
+      let next: string | null = null;
+      do {
+        const page: RunPage = await this.fetchPage(next, REREAD_PAGE);
+        found.push(...this.caughtUp(page.items));
+        next = page.next;
+      } while (next !== null && found.length < wanted);
+      this.next = next;
+      this.set(found);
+    });
+  }
+
+  private async reading(work: () => Promise<void>): Promise<void> {
+    this.busy = true;
+    this.meanwhile = [];
+    try {
+      await work();
       this.error = null;
     } catch (error) {
       this.error = error;
     } finally {
       this.busy = false;
       this.draw();
+      this.catchUp();
     }
   }
 
+  /** Rows of an answer, with what was told since it was asked for. */
+  private caughtUp(runs: readonly Run[]): Row[] {
+    const places = this.index();
+    return runs
+      .map((run) => {
+        const row = newer(rowOf(run), this.rows[places.get(run.id) ?? -1]);
+        const told = this.meanwhile.filter((event) => event.run_id === run.id);
+        return told.reduce(afterEvent, row);
+      })
+      .filter(this.belongs);
+  }
+
   take(events: readonly RunEvent[]): void {
+    if (this.busy) this.meanwhile.push(...events);
     let changed = false;
     let strange = false;
-    const rows = this.rows as Row[]; // patched in place: `draw` makes the copy that is shown
+    const gone = new Set<string>();
+    const places = this.index();
     for (const event of events) {
-      const place = this.places.get(event.run_id);
-      const row = place === undefined ? undefined : rows[place];
+      const place = places.get(event.run_id);
+      const row = place === undefined ? undefined : this.rows[place];
       if (place === undefined || row === undefined) {
         strange ||= event.type === "state";
         continue;
       }
       const after = afterEvent(row, event);
-      if (after !== row) {
-        rows[place] = after;
-        changed = true;
-      }
+      if (after === row) continue;
+      this.rows[place] = after; // patched in place: `draw` makes the copy that is shown
+      changed = true;
+      if (!this.belongs(after)) gone.add(after.id);
     }
+    if (gone.size) this.set(this.rows.filter((row) => !gone.has(row.id) || this.belongs(row)));
     if (changed) this.drawSoon();
     if (strange) this.refreshHead();
   }
@@ -184,12 +255,17 @@ export class RunPages {
 
   private set(rows: readonly Row[]): void {
     this.rows = [...rows];
-    this.places = new Map(rows.map((row, place) => [row.id, place]));
+    this.places = null;
   }
 
-  private draw(): void {
+  private index(): Map<string, number> {
+    this.places ??= new Map(this.rows.map((row, place) => [row.id, place]));
+    return this.places;
+  }
+
+  private draw(loading = this.busy): void {
     const more = !this.begun || this.next !== null;
-    this.shown = { rows: [...this.rows], more, loading: this.busy, error: this.error };
+    this.shown = { rows: [...this.rows], more, loading, error: this.error };
     for (const listener of this.listeners) listener();
   }
 }

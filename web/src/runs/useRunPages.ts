@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { api, ask } from "../api/client";
 import { live } from "../api/live";
 import { queryOf, type RunFilter } from "./filter";
@@ -13,10 +13,12 @@ function pagesOf(key: string): RunPages {
   const query = JSON.parse(key) as ReturnType<typeof queryOf>;
   const pages =
     known ??
-    new RunPages((cursor, limit) =>
-      ask(
-        api.GET("/api/v1/runs", { params: { query: { ...query, limit, ...(cursor ? { cursor } : {}) } } }),
-      ).then((page) => ({ items: page.items, next: page.next ?? null })),
+    new RunPages(
+      (cursor, limit) =>
+        ask(
+          api.GET("/api/v1/runs", { params: { query: { ...query, limit, ...(cursor ? { cursor } : {}) } } }),
+        ).then((page) => ({ items: page.items, next: page.next ?? null })),
+      (row) => query.state === undefined || query.state.includes(row.state),
     );
   recent.delete(key);
   recent.set(key, pages);
@@ -33,11 +35,18 @@ export function useRunPages(filter: RunFilter) {
   useEffect(() => {
     pages.refreshHead();
     const quiet = live.listen((events) => pages.take(events));
-    const calm = live.resync(pages.refreshHead);
+    const calm = live.resync(pages.reread);
+    const back = live.watchLink(() => live.link === "live" && pages.snapshot().error && pages.reread());
     return () => {
       quiet();
       calm();
+      back();
     };
   }, [pages]);
-  return { pages, ...useSyncExternalStore(pages.subscribe, pages.snapshot) };
+  const now = useSyncExternalStore(pages.subscribe, pages.snapshot);
+  // Another list is shown when its first page is there: until then the page holds still.
+  const before = useRef(now);
+  const waits = now.rows.length === 0 && now.more && !now.error;
+  if (!waits) before.current = now;
+  return { pages, ...now, rows: waits ? before.current.rows : now.rows, waits };
 }

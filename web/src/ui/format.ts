@@ -1,4 +1,5 @@
 /** Numbers and moments as people read them. */
+import { m } from "../messages";
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -19,26 +20,26 @@ const pad = (n: number) => String(n).padStart(2, "0");
 export function relative(at: Date, now: Date): string {
   const seconds = (now.getTime() - at.getTime()) / 1000;
   const span = Math.abs(seconds);
-  if (span < 10) return "just now";
-  const word =
+  if (span < 10) return m.time.justNow;
+  if (span >= 7 * DAY) return (at.getFullYear() === now.getFullYear() ? DAY_OF_YEAR : DATE).format(at);
+  const words =
     span < MINUTE
-      ? `${Math.floor(span)} s`
+      ? m.time.seconds(Math.floor(span))
       : span < HOUR
-        ? `${Math.floor(span / MINUTE)} min`
+        ? m.time.minutes(Math.floor(span / MINUTE))
         : span < DAY
-          ? `${Math.floor(span / HOUR)} h`
-          : span < 7 * DAY
-            ? `${Math.floor(span / DAY)} d`
-            : null;
-  if (word === null) {
-    const year = at.getFullYear() === now.getFullYear() ? {} : ({ year: "numeric" } as const);
-    return at.toLocaleDateString("en", { day: "numeric", month: "short", ...year });
-  }
-  return seconds > 0 ? `${word} ago` : `in ${word}`;
+          ? m.time.hours(Math.floor(span / HOUR))
+          : m.time.days(Math.floor(span / DAY));
+  return seconds > 0 ? m.time.ago(words) : m.time.ahead(words);
 }
 
+// Made once: to make one takes longer than to use it a hundred times.
+const DAY_OF_YEAR = new Intl.DateTimeFormat(m.language, { day: "numeric", month: "short" });
+const DATE = new Intl.DateTimeFormat(m.language, { day: "numeric", month: "short", year: "numeric" });
+const EXACT = new Intl.DateTimeFormat(m.language, { dateStyle: "medium", timeStyle: "medium" });
+
 export function exact(at: Date): string {
-  return at.toLocaleString("en", { dateStyle: "medium", timeStyle: "medium" });
+  return EXACT.format(at);
 }
 
 export function clock(at: Date): string {
