@@ -264,8 +264,12 @@ def test_the_resource_config_is_edited_and_becomes_overrides(
     page.keyboard.press("Backspace")
     page.keyboard.type("4")
     expect(form.get_by_text("Changed: spec.minAvailable, ")).to_be_visible()
-    editor.get_by_text("name: worker").first.click()
+    editor.get_by_text("kind: Job").click()
     page.keyboard.press("End")
-    page.keyboard.type("x")
+    page.keyboard.type("s")
+    page.keyboard.press("Control+Enter")  # at once: what was just written is not passed over
+    expect(form.locator(".resource-config .field-error")).to_contain_text("still being read")
+    expect(form.get_by_text("Changed: kind, spec.minAvailable, ")).to_be_visible()
     form.get_by_role("button", name="Launch", exact=True).click()
-    expect(form.locator(".field-error").first).to_be_visible()
+    expect(form.locator(".field-error").first).to_contain_text("kind")
+    assert muster.client().list_runs(queue="volcano").items == []

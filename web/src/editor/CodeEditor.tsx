@@ -163,7 +163,7 @@ const lockedTo = (readOnly: boolean) => [
   EditorView.editable.of(!readOnly),
   readOnly ? EditorView.contentAttributes.of({ tabindex: "0" }) : [],
 ];
-const namedAs = (label: string) => EditorView.contentAttributes.of({ "aria-label": label });
+const namedAs = (label: string) => EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" });
 
 function diagnostics(text: string, problems: readonly Problem[]): Diagnostic[] {
   return problems

@@ -46,6 +46,7 @@ export interface Draft {
   readonly volumes: readonly Row[]; //: claim → path, `:ro` behind it
   readonly shape: { readonly [key in ShapeKey]: string };
   readonly workdir: string;
+  readonly unread: string; //: why the edited config is no overrides yet; empty: it is
 }
 
 const NO_SHAPE: Draft["shape"] = {
@@ -81,6 +82,7 @@ export const EMPTY: Draft = {
   volumes: [],
   shape: NO_SHAPE,
   workdir: "",
+  unread: "",
 };
 
 /** What is recorded: of a job's version, or of a run. What is not changed in the form is not sent. */
@@ -212,5 +214,8 @@ export function lacking(draft: Draft): Faults {
     ["queue", draft.queue, m.launch.queueMissing, true],
   ];
   const missing = needed.filter(([, text, , when]) => when && !text.trim());
-  return Object.fromEntries(missing.map(([field, , sentence]) => [field, sentence]));
+  return {
+    ...Object.fromEntries(missing.map(([field, , sentence]) => [field, sentence])),
+    ...(draft.unread ? { unread: draft.unread } : {}),
+  };
 }

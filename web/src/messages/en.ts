@@ -233,6 +233,7 @@ export const en = {
       "The queue's own config. Change what its owner opened: each change becomes an override of this launch.",
     changedPaths: (paths: string) => `Changed: ${paths}.`,
     changedNone: "Nothing is changed.",
+    configUnread: "It is still being read, or something in it is wrong. Mend that first, or wait a moment.",
     removedPaths: (paths: string) => `A launch takes nothing away. Put back: ${paths}.`,
     overrides: "Overrides",
     overridesHint: "Values of the queue's template that its owner opened.",

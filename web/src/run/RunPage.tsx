@@ -43,7 +43,7 @@ export function RunPage() {
     return (
       <div className="page">
         <Crumbs />
-        <h1 className="hidden-label">{runId}</h1>
+        <h1 className="cut">{runId}</h1>
         <ErrorNote error={error} onRetry={() => void refetch()} />
       </div>
     );

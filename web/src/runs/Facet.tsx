@@ -18,10 +18,10 @@ export function Facet({
   const [text, setText] = useState("");
   const [used, setUsed] = useState(false);
   const items = value !== null && !options.includes(value) ? [value, ...options] : options;
-  const name = value === null ? label : `${label}: ${value}`;
+  const name = value === null ? label : `${label} ${value}`; // as it is seen
   const face = (
     <>
-      <span className="dim">{label}</span>
+      <span className="dim">{label}</span>{" "}
       {value !== null ? (
         <strong className="cut">{value}</strong>
       ) : (

@@ -127,10 +127,11 @@ export const GroupLine = memo(function GroupLine(props: GroupProps) {
           type="button"
           className="group-toggle"
           aria-expanded={open}
-          aria-label={open ? m.runs.fold(id) : m.runs.unfold(id)}
+          title={open ? m.runs.fold(id) : m.runs.unfold(id)}
           onClick={() => onToggle(id)}
         >
           <ChevronRight size={14} className={open ? "open" : ""} aria-hidden="true" />
+          <span className="hidden-label">{open ? m.runs.fold(id) : m.runs.unfold(id)}</span>
           <strong>{first?.name.replace(/[-_]?\d+$/, "") || m.runs.groupName}</strong>
           <span className="faint mono run-id">{id}</span>
           <span className="dim">{m.runs.group(rows.length)}</span>
