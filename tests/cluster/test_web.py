@@ -135,7 +135,7 @@ def launch(page: Page, *, name: str, nodes: str, gpus: str) -> str:
     form.get_by_label("Launcher").select_option("plain")
     unfold(form, "Resources and volumes")
     expect(form).to_contain_text("1 claim of the queue's namespace to choose from")
-    expect(form.get_by_role("region", name="The rendered manifest")).to_contain_text("completionMode")
+    expect(form.get_by_role("region", name="The rendered manifest")).to_contain_text("kind: Job")
     picture(page, f"kubernetes-launch-{name}", "light")
     form.get_by_role("button", name="Launch", exact=True).click()
     return launched(page)
@@ -169,7 +169,7 @@ def watch(page: Page) -> None:
 
 def see_the_cluster(page: Page) -> None:
     page.goto("/cluster")
-    nodes = page.get_by_role("table", name=re.compile("Nodes of .*:")).locator("tbody tr")
+    nodes = page.get_by_role("table", name=re.compile("Nodes of (?!Machines)")).locator("tbody tr")
     expect(nodes.first).to_contain_text("2 of 4")  # of its GPUs, beside the pair
     expect(page.get_by_role("table", name="Volume claims")).to_contain_text("data")
     check_accessible(page)
@@ -181,6 +181,7 @@ def see_why_it_waits(page: Page) -> None:
     why = page.get_by_role("region", name="Why it waits")
     expect(why).to_contain_text("Insufficient nvidia.com/gpu")
     expect(why).to_contain_text("GPU")
+    expect(state(page)).to_have_text("Pending")
     picture(page, "kubernetes-waits", "light")
     confirm(page, "Stop")
     expect(state(page)).to_have_text("Stopped")

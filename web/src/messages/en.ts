@@ -576,6 +576,7 @@ export const en = {
     gpu: "GPU",
     gpuMemory: "GPU memory",
     disk: "Disk",
+    diskUsed: "Disk in use",
     network: "Network",
     read: "read",
     write: "written",

@@ -41,7 +41,7 @@ export function EventsTab({ run }: { run: Run }) {
               <td>
                 <What event={event} />
               </td>
-              <td className="dim">{event.actor}</td>
+              <td className="dim whole">{event.actor}</td>
               <td className="right num dim">{event.attempt || ""}</td>
             </tr>
           ))}

@@ -53,7 +53,7 @@ function Block({ title, action, children }: { title: string; action?: ReactNode;
 
 function Why({ run, why }: { run: Run; why: Explanation }) {
   const failed = run.state === "failed";
-  const waits = run.state === "queued" || run.state === "pending";
+  const waits = ["queued", "claimed", "pending"].includes(run.state);
   const Icon = failed ? TriangleAlert : CircleHelp;
   const evidence = why.failure?.evidence.trim();
   return (

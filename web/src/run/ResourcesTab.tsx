@@ -39,6 +39,7 @@ const PLANS: readonly Plan[] = [
     limit: () => null,
   },
   { title: r.gpuMemory, names: one("gpu_memory"), format: bytes, limit: () => null },
+  { title: r.diskUsed, names: one("disk_used"), format: bytes, limit: () => null },
   {
     title: `${r.disk} (/s)`,
     names: [
