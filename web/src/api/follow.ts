@@ -2,6 +2,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import type { Run, RunEvent } from "./client";
 import { live } from "./live";
+import { refresh } from "./refresh";
 import { throttled } from "./throttle";
 
 const RUN_EVERY = 250; // ms between two looks at one run
@@ -12,18 +13,18 @@ const SETTLED = 6000; // an agent tells what it has free when it asks for work n
 export function followEvents(client: QueryClient): void {
   const looks = new Map<string, () => void>();
   const counts = throttled(() => {
-    void client.invalidateQueries({ queryKey: ["queues"] });
-    void client.invalidateQueries({ queryKey: ["agents"] });
+    void refresh(client, ["queues"]);
+    void refresh(client, ["agents"]);
   }, COUNTS_EVERY);
 
   let settling: ReturnType<typeof setTimeout> | undefined;
   const settle = () => {
     clearTimeout(settling);
-    settling = setTimeout(() => void client.invalidateQueries({ queryKey: ["agents"] }), SETTLED);
+    settling = setTimeout(() => void refresh(client, ["agents"]), SETTLED);
   };
   const places = throttled(() => {
-    void client.invalidateQueries({ queryKey: ["queues"] });
-    void client.invalidateQueries({ queryKey: ["agents"] });
+    void refresh(client, ["queues"]);
+    void refresh(client, ["agents"]);
   }, PLACES_EVERY);
 
   const look = (id: string) => {
@@ -31,7 +32,7 @@ export function followEvents(client: QueryClient): void {
     let again = looks.get(id);
     if (again === undefined) {
       if (looks.size > 100) looks.clear();
-      again = throttled(() => void client.invalidateQueries({ queryKey: ["run", id] }), RUN_EVERY);
+      again = throttled(() => void refresh(client, ["run", id]), RUN_EVERY);
       looks.set(id, again);
     }
     again();
