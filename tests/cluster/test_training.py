@@ -251,8 +251,12 @@ TRAINS = Row(
     title="trains with PyTorch",
     expected=always(
         RunState.SUCCEEDED,
-        Told(state=SUCCEEDED, log=".*epoch 1/3 +loss 0.[4-9].*epoch 3/3 +loss 0.[0-3].*"),
-        Told(state=SUCCEEDED, log=".*"),
+        Told(
+            state=SUCCEEDED,
+            log=r"rank 0 of 2 is here .*epoch 1/3 +loss 0\.[4-9].*epoch 3/3 +loss 0\.[0-3].*",
+        ),
+        Told(state=SUCCEEDED, log="rank 1 of 2 is here .*"),
+        summary=r"It succeeded.*\.",
     ),
 )
 
@@ -297,7 +301,7 @@ class Table:
                     field.start_agent("training")
                     shape = {"nodes": 2, "procs_per_node": 1}
                     run = field.launch("training", ["train.py"], image=PYTHON, training=shape)
-                    run.wait(300)
+                    run.wait(600)
                     return run_outcome(field.client, run)
             finally:
                 field.close()
