@@ -1,7 +1,8 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { useTheme } from "../ui/theme";
+import { m } from "../messages";
+import { useDark } from "../ui/theme";
 
 export interface Curve {
   readonly label: string;
@@ -40,8 +41,8 @@ export function Chart({
 }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const theme = useTheme();
-  const shape = `${theme} ${limit} ${curves.map((curve) => curve.label).join("|")}`;
+  const dark = useDark();
+  const shape = `${dark} ${limit} ${curves.map((curve) => curve.label).join("|")}`;
   const shown = useRef({ at, curves, format, limit });
   shown.current = { at, curves, format, limit };
 
@@ -89,7 +90,7 @@ export function Chart({
             ? []
             : [
                 {
-                  label: "limit",
+                  label: m.resources.limit,
                   stroke: resolve("--red"),
                   width: 1,
                   dash: [6, 4],
