@@ -14,8 +14,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from installation import Installation, until
+from installation import Installation
 from mainthread import traced
+from screens import SCREENS, furnished, open_screen
 
 FIRST_JS = 250_000  #: bytes, compressed
 THROTTLE = 4
@@ -99,46 +100,19 @@ def test_a_warm_load_paints_and_answers_at_once_on_a_slow_processor(
 
 @pytest.fixture(scope="module")
 def words(muster: Installation) -> dict[str, str]:
-    """Runs that have something to show: words that stand in addresses below."""
-    failed = muster.launch(["sh", "-c", "echo a word; exit 3"], name="failed-run")
-    failed.wait(60)
-    running = muster.launch(["sh", "-c", "echo hello; sleep 900"], name="running-run")
-    until(lambda: running.state == "running", what="running")
-    agent = muster.client().list_agents().items[0].name
-    return {"failed": failed.id, "running": running.id, "agent": agent}
+    return furnished(muster)
 
 
-#: address → what is there when it has loaded
-PAGES = {
-    "/runs": ".run-name",
-    "/runs/{failed}": "[aria-label='Why it failed']",
-    "/runs/{running}?tab=replicas": "tbody tr",
-    "/runs/{running}?tab=logs": ".log-line",
-    "/runs/{running}?tab=resources": ".run-title",
-    "/runs/{failed}?tab=events": ".run-title",
-    "/runs/{failed}?tab=manifest": ".run-title",
-    "/queues": "tbody tr",
-    "/queues/local": "h1",
-    "/jobs": "h1",
-    "/agents": "tbody tr",
-    "/agents/{agent}": "h1",
-    "/settings": "table",
-    "/compare?runs={failed},{running}": "table",
-}
-
-
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("name", SCREENS)
 def test_nothing_jumps_while_a_screen_loads(
-    muster: Installation, page: Page, words: dict[str, str], address: str
+    muster: Installation, page: Page, words: dict[str, str], name: str
 ) -> None:
     page.add_init_script(_WATCH_JUMPS)
-    page.goto(address.format(**words))
-    expect(page.locator(PAGES[address]).first).to_be_visible()
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    open_screen(page, name, words)
     page.evaluate("() => new Promise((done) => requestIdleCallback(done, { timeout: 3000 }))")
     jumps: list[dict[str, Any]] = page.evaluate("window.jumps")
     total = sum(jump["value"] for jump in jumps)
-    print(f"layout shift of {address}: {total:.4f}")
+    print(f"layout shift of {name}: {total:.4f}")
     assert total < JUMPS, jumps
 
 
