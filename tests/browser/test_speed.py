@@ -20,6 +20,7 @@ from screens import SCREENS, furnished, open_screen
 
 FIRST_JS = 250_000  #: bytes, compressed
 THROTTLE = 4
+LOADS = 5
 FIRST_PAINT, INTERACTIVE = 1000.0, 1500.0  #: ms of CPU, warm, on a processor a quarter as fast
 JUMPS = 0.02  #: cumulative layout shift; 0.1 is what browsers call good
 SEEN_IN = 0.3  #: s from the server's knowing to the screen
@@ -81,21 +82,29 @@ def test_a_warm_load_paints_and_answers_at_once_on_a_slow_processor(
     for _ in range(2):  # the files are kept, the code is compiled
         page.goto("/runs")
         expect(page.locator(".run-name").first).to_be_visible()
-    context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": THROTTLE})
+    # Chromium's own throttle spins by the clock on the wall, so that other work on the machine slows the page
+    # down twice. Work is work: here it is multiplied. The best of some loads is the page's own.
+    loads = [_load(page) for _ in range(LOADS)]
+    context.close()
+    painted, to_paint, to_answer = (min(figures) for figures in zip(*loads, strict=True))
+    print(
+        f"warm load: painted after {painted:.0f} ms by the clock; on a processor {THROTTLE} × slower "
+        f"{to_paint:.0f} ms of work until then, {to_answer:.0f} ms until a key was answered"
+    )
+    assert to_paint <= FIRST_PAINT
+    assert to_answer <= INTERACTIVE
+
+
+def _load(page: Page) -> tuple[float, float, float]:
+    """ms by the clock until it painted, of slowed work until then, and until it answered a key."""
     with traced(page) as thread:
         page.goto("/runs", wait_until="commit")
         painted: float = page.evaluate(_PAINTED)
         expect(page.locator(".run-name").first).to_be_visible()
         page.keyboard.press("j")
         expect(page.locator(".run-line.current")).to_be_visible()
-    context.close()
-    to_paint, busy = thread.cpu_before("firstContentfulPaint"), sum(task.cpu for task in thread.tasks)
-    print(
-        f"warm load, {THROTTLE} × slower: painted after {painted:.0f} ms ({to_paint:.0f} of CPU), "
-        f"{busy:.0f} ms of CPU until a key was answered"
-    )
-    assert to_paint <= FIRST_PAINT
-    assert busy <= INTERACTIVE
+    work = sum(task.cpu for task in thread.tasks)
+    return painted, THROTTLE * thread.cpu_before("firstContentfulPaint"), THROTTLE * work
 
 
 @pytest.fixture(scope="module")
