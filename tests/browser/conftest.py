@@ -79,5 +79,17 @@ def page(tab: BrowserContext) -> Iterator[Page]:
             else None
         ),
     )
+    page.on(
+        "requestfailed",
+        lambda request: (
+            complaints.append(f"{request.url}: {request.failure}") if "/assets/" in request.url else None
+        ),
+    )
     yield page
     assert not complaints
+
+
+@pytest.fixture
+def chromium_page(tab: BrowserContext) -> Page:
+    """A page that may complain: for tests of what is refused."""
+    return tab.new_page()

@@ -14,11 +14,13 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from installation import Installation, until
+from installation import Installation
 from mainthread import traced
+from screens import SCREENS, furnished, open_screen
 
 FIRST_JS = 250_000  #: bytes, compressed
 THROTTLE = 4
+LOADS = 5
 FIRST_PAINT, INTERACTIVE = 1000.0, 1500.0  #: ms of CPU, warm, on a processor a quarter as fast
 JUMPS = 0.02  #: cumulative layout shift; 0.1 is what browsers call good
 SEEN_IN = 0.3  #: s from the server's knowing to the screen
@@ -80,65 +82,46 @@ def test_a_warm_load_paints_and_answers_at_once_on_a_slow_processor(
     for _ in range(2):  # the files are kept, the code is compiled
         page.goto("/runs")
         expect(page.locator(".run-name").first).to_be_visible()
-    context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": THROTTLE})
+    # Chromium's own throttle spins by the clock on the wall, so that other work on the machine slows the page
+    # down twice. Work is work: here it is multiplied. The best of some loads is the page's own.
+    loads = [_load(page) for _ in range(LOADS)]
+    context.close()
+    painted, to_paint, to_answer = (min(figures) for figures in zip(*loads, strict=True))
+    print(
+        f"warm load: painted after {painted:.0f} ms by the clock; on a processor {THROTTLE} × slower "
+        f"{to_paint:.0f} ms of work until then, {to_answer:.0f} ms until a key was answered"
+    )
+    assert to_paint <= FIRST_PAINT
+    assert to_answer <= INTERACTIVE
+
+
+def _load(page: Page) -> tuple[float, float, float]:
+    """ms by the clock until it painted, of slowed work until then, and until it answered a key."""
     with traced(page) as thread:
         page.goto("/runs", wait_until="commit")
         painted: float = page.evaluate(_PAINTED)
         expect(page.locator(".run-name").first).to_be_visible()
         page.keyboard.press("j")
         expect(page.locator(".run-line.current")).to_be_visible()
-    context.close()
-    to_paint, busy = thread.cpu_before("firstContentfulPaint"), sum(task.cpu for task in thread.tasks)
-    print(
-        f"warm load, {THROTTLE} × slower: painted after {painted:.0f} ms ({to_paint:.0f} of CPU), "
-        f"{busy:.0f} ms of CPU until a key was answered"
-    )
-    assert to_paint <= FIRST_PAINT
-    assert busy <= INTERACTIVE
+    work = sum(task.cpu for task in thread.tasks)
+    return painted, THROTTLE * thread.cpu_before("firstContentfulPaint"), THROTTLE * work
 
 
 @pytest.fixture(scope="module")
 def words(muster: Installation) -> dict[str, str]:
-    """Runs that have something to show: words that stand in addresses below."""
-    failed = muster.launch(["sh", "-c", "echo a word; exit 3"], name="failed-run")
-    failed.wait(60)
-    running = muster.launch(["sh", "-c", "echo hello; sleep 900"], name="running-run")
-    until(lambda: running.state == "running", what="running")
-    agent = muster.client().list_agents().items[0].name
-    return {"failed": failed.id, "running": running.id, "agent": agent}
+    return furnished(muster)
 
 
-#: address → what is there when it has loaded
-PAGES = {
-    "/runs": ".run-name",
-    "/runs/{failed}": "[aria-label='Why it failed']",
-    "/runs/{running}?tab=replicas": "tbody tr",
-    "/runs/{running}?tab=logs": ".log-line",
-    "/runs/{running}?tab=resources": ".run-title",
-    "/runs/{failed}?tab=events": ".run-title",
-    "/runs/{failed}?tab=manifest": ".run-title",
-    "/queues": "tbody tr",
-    "/queues/local": "h1",
-    "/jobs": "h1",
-    "/agents": "tbody tr",
-    "/agents/{agent}": "h1",
-    "/settings": "table",
-    "/compare?runs={failed},{running}": "table",
-}
-
-
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("name", SCREENS)
 def test_nothing_jumps_while_a_screen_loads(
-    muster: Installation, page: Page, words: dict[str, str], address: str
+    muster: Installation, page: Page, words: dict[str, str], name: str
 ) -> None:
     page.add_init_script(_WATCH_JUMPS)
-    page.goto(address.format(**words))
-    expect(page.locator(PAGES[address]).first).to_be_visible()
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    open_screen(page, name, words)
     page.evaluate("() => new Promise((done) => requestIdleCallback(done, { timeout: 3000 }))")
     jumps: list[dict[str, Any]] = page.evaluate("window.jumps")
     total = sum(jump["value"] for jump in jumps)
-    print(f"layout shift of {address}: {total:.4f}")
+    print(f"layout shift of {name}: {total:.4f}")
     assert total < JUMPS, jumps
 
 

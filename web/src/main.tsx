@@ -3,7 +3,7 @@ import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@ta
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { ProblemError } from "./api/client";
+import { ProblemError, passes } from "./api/client";
 import "./design/tokens.css";
 import "./design/base.css";
 import "./design/controls.css";
@@ -27,8 +27,7 @@ const client: QueryClient = new QueryClient({
     queries: {
       staleTime: 10_000,
       refetchOnWindowFocus: false, // the event stream tells what changed
-      retry: (times, error) =>
-        times < 3 && error instanceof ProblemError && [0, 502, 503, 504].includes(error.problem.status),
+      retry: (times, error) => times < 3 && passes(error),
     },
   },
 });

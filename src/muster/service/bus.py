@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 EVENTS = "events"  #: some run has a new event
 KEYS = "keys"  #: keys, roles or members changed
+GONE = "gone"  #: a run was deleted, and its events with it
 PLACES = "places"  #: queues or agents changed: they came, went, or stand otherwise
 
 

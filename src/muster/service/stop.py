@@ -7,7 +7,7 @@ from datetime import datetime
 from muster.domain.access import Action, Actor, KeyKind
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.run import EventType, Run, RunHead, RunState, may_move
-from muster.service.bus import EVENTS, agent_topic
+from muster.service.bus import GONE, agent_topic
 from muster.service.journal import Entry, write
 from muster.store import records, runs
 from muster.store.database import Tx
@@ -66,4 +66,4 @@ def delete(tx: Tx, actor: Actor, run_id: str, *, now: datetime) -> None:
         )
     runs.remove(tx.conn, run_id)
     records.add_run_deletion(tx.conn, at=now, actor=actor.name, entity=run.entity, run_id=run_id)
-    tx.tell(EVENTS)
+    tx.tell(GONE)

@@ -85,6 +85,18 @@ def test_who_wants_to_know_is_told_when_queues_or_agents_change(door: Door) -> N
     door.run(scene())
 
 
+def test_a_deleted_run_lets_lists_be_read_again(door: Door) -> None:
+    async def scene() -> None:
+        run = await launch(door)
+        (await door.ask("POST", f"/runs/{run}/stop")).raise_for_status()
+        async with door.stream("/events", query="places=true") as stream:
+            (await door.ask("DELETE", f"/runs/{run}")).raise_for_status()
+            event = await stream.next()
+            assert (event.event, event.id, event.data) == ("resync", None, {})
+
+    door.run(scene())
+
+
 def test_events_of_others_are_not_seen(door: Door) -> None:
     eve = door.user("eve", ann="viewer")
     mallory = door.user("mallory")

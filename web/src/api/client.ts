@@ -1,6 +1,9 @@
 /** The typed client: paths and models come from the server's OpenAPI document (`make web-api`). */
 import createClient from "openapi-fetch";
+import { type Problem, ProblemError } from "./problem";
 import type { components, paths } from "./schema";
+
+export { type Problem, ProblemError, passes } from "./problem";
 
 type Schemas = components["schemas"];
 export type Run = Schemas["RunModel"];
@@ -26,22 +29,9 @@ export type Entity = Schemas["EntityModel"];
 export type Role = Schemas["Role"];
 export type Group = Schemas["GroupModel"];
 export type Me = Schemas["MeModel"];
-export type Problem = Schemas["Problem"];
 export type UsageSeries = Schemas["UsageSeries"];
 
 export const api = createClient<paths>({ baseUrl: location.origin });
-
-/** What the server says is wrong, or that it cannot be reached. */
-export class ProblemError extends Error {
-  constructor(readonly problem: Problem) {
-    super(problem.detail);
-    this.name = "ProblemError";
-  }
-
-  get signedOut(): boolean {
-    return this.problem.status === 401;
-  }
-}
 
 const NOT_REACHED: Problem = {
   type: "about:blank",

@@ -34,12 +34,19 @@ export class LiveFeed {
 
   start(): () => void {
     const look = () => (document.hidden ? this.hide() : this.show());
+    // The old connection may be dead without knowing.
+    const anew = () => {
+      if (this.abort === null) return;
+      this.abort.abort();
+      this.abort = null;
+      this.show();
+    };
     document.addEventListener("visibilitychange", look);
-    window.addEventListener("online", look);
+    window.addEventListener("online", anew);
     this.show();
     return () => {
       document.removeEventListener("visibilitychange", look);
-      window.removeEventListener("online", look);
+      window.removeEventListener("online", anew);
       clearTimeout(this.hiding);
       this.abort?.abort();
       this.abort = null;

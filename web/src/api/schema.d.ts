@@ -4836,7 +4836,7 @@ export interface operations {
         parameters: {
             query?: {
                 run?: string | null;
-                /** @description Tell also when queues or agents have changed. */
+                /** @description Tell also when queues or agents have changed, or a run was deleted. */
                 places?: boolean;
             };
             header?: {

@@ -32,7 +32,9 @@ function parseBlock(block: string): ServerEvent | null {
   return data.length ? { event, id, data: data.join("\n") } : null;
 }
 
-/** The events of one answer, until it ends. Throws the Response if it is a refusal. */
+const SILENT = 40_000; // ms; the server speaks every 15 s, so that somebody in between has gone
+
+/** The events of one answer, until it ends or falls silent. Throws the Response if it is a refusal. */
 export async function* serverEvents(
   url: string,
   options: { signal: AbortSignal; lastEventId: string | null; onOpen?: () => void },
@@ -45,7 +47,8 @@ export async function* serverEvents(
   const parser = new EventParser();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
-    const { done, value } = await reader.read();
+    const silent = setTimeout(() => void reader.cancel(), SILENT);
+    const { done, value } = await reader.read().finally(() => clearTimeout(silent));
     if (done) return;
     const events = parser.feed(value);
     if (events.length) yield events;

@@ -58,7 +58,8 @@ function wordsIn(source: string): string[] {
       if (value && ts.isStringLiteral(value)) note(value.text);
       else if (value && ts.isJsxExpression(value) && value.expression)
         for (const text of texts(value.expression)) note(text);
-    }
+    } else if (ts.isPropertyAssignment(node) && SEEN.has(node.name.getText()))
+      for (const text of texts(node.initializer)) note(text);
     ts.forEachChild(node, visit);
   };
   visit(file);

@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { m } from "../messages";
 import { clock } from "../ui/format";
-import { useTheme } from "../ui/theme";
+import { useDark } from "../ui/theme";
 
 export interface Curve {
   readonly label: string;
@@ -42,8 +42,8 @@ export function Chart({
 }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const theme = useTheme();
-  const shape = `${theme} ${limit} ${curves.map((curve) => curve.label).join("|")}`;
+  const dark = useDark();
+  const shape = `${dark} ${limit} ${curves.map((curve) => curve.label).join("|")}`;
   const shown = useRef({ at, curves, format, limit });
   shown.current = { at, curves, format, limit };
 

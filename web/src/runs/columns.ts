@@ -39,7 +39,11 @@ export const COLUMNS: readonly Column[] = [
   { key: "created", label: c.created, least: 104, sort: "created", right: true },
 ];
 const HIDDEN_AT_FIRST: readonly ColumnKey[] = ["job", "nodes"];
-const NARROW: readonly ColumnKey[] = ["state", "name", "duration"];
+/** Where not all fit without scrolling sideways: what is seen of those that were chosen. */
+const FEWER: readonly { query: string; keys: readonly ColumnKey[]; least: number }[] = [
+  { query: "(max-width: 760px)", keys: ["state", "name", "duration"], least: 100 },
+  { query: "(max-width: 1060px)", keys: ["state", "name", "queue", "duration"], least: 140 },
+];
 const KEY = "muster.runs.hidden";
 const CHECK = 34; //: pixels, for the box at the start of a row
 
@@ -68,22 +72,28 @@ export function useHidden(): readonly ColumnKey[] {
   );
 }
 
-const narrow = matchMedia("(max-width: 760px)");
+const windows = FEWER.map(({ query }) => matchMedia(query));
 
-/** Those to show: as chosen, and only what fits on a telephone. */
+/** Those to show: as chosen, and only what fits. */
 export function useColumns(): readonly Column[] {
   const without = useHidden();
-  const isNarrow = useSyncExternalStore(
+  const size = useSyncExternalStore(
     (listener) => {
-      narrow.addEventListener("change", listener);
-      return () => narrow.removeEventListener("change", listener);
+      for (const one of windows) one.addEventListener("change", listener);
+      return () => {
+        for (const one of windows) one.removeEventListener("change", listener);
+      };
     },
-    () => narrow.matches,
+    () => windows.findIndex((one) => one.matches),
   );
-  return useMemo(
-    () => COLUMNS.filter(({ key }) => (isNarrow ? NARROW.includes(key) : !without.includes(key))),
-    [isNarrow, without],
-  );
+  return useMemo(() => {
+    const chosen = COLUMNS.filter(({ key }) => !without.includes(key));
+    const fewer = FEWER[size];
+    if (!fewer) return chosen;
+    return chosen
+      .filter(({ key }) => fewer.keys.includes(key))
+      .map((column) => ({ ...column, least: Math.min(column.least, fewer.least) }));
+  }, [size, without]);
 }
 
 /** The tracks of a row's grid, and how wide it is at least. Said, not measured: no row waits for another. */

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Run, RunEvent } from "../api/client";
+import { type Problem, ProblemError } from "../api/problem";
 import { isGroup, lines, sorted } from "./layout";
 import { afterEvent, type FetchPage, PAGE, type Row, RunPages, rowOf, withHead } from "./pages";
 import { rowsAt } from "./useRowWindow";
@@ -125,6 +126,20 @@ describe("pages of runs", () => {
     await pages.loadMore();
     pages.take([event("r2", 5, "running")]);
     await vi.waitFor(() => expect(ids(pages.snapshot().rows)).toEqual(["r1"]));
+  });
+
+  it("try again by themselves while the server cannot be reached", async () => {
+    vi.useFakeTimers();
+    let away = true;
+    const good = server(() => newestFirst(1));
+    const lost = new ProblemError({ status: 0, detail: "away" } as Problem);
+    const pages = new RunPages((...asked) => (away ? Promise.reject(lost) : good(...asked)));
+    pages.subscribe(() => {});
+    await pages.loadMore();
+    away = false;
+    await vi.advanceTimersByTimeAsync(1100);
+    expect(pages.snapshot()).toMatchObject({ error: null, more: false });
+    vi.useRealTimers();
   });
 
   it("say what went wrong, and go on when asked again", async () => {

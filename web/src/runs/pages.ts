@@ -1,5 +1,6 @@
 /** The runs that were loaded so far, page by page, kept up to date by events. No view code in here. */
 import type { Run, RunEvent } from "../api/client";
+import { passes } from "../api/problem";
 import { throttled } from "../api/throttle";
 import { ENDED } from "./filter";
 
@@ -40,6 +41,8 @@ export const PAGE = 100;
 const HEAD_EVERY = 200; // ms between two looks at the newest page,
 const HEAD_AT_LEAST = 2000; // and where new runs come on and on
 const DRAW_EVERY = 80; // ms between two redraws because of events
+const FIRST_PAUSE = 1000; // ms before another try
+const LONGEST_PAUSE = 15_000;
 const REREAD_PAGE = 500;
 const REREAD_MOST = 5000; // rows; what lies below is read again when somebody scrolls there
 
@@ -113,6 +116,8 @@ export class RunPages {
   private headWanted = false;
   private rereadWanted = false;
   private error: unknown = null;
+  private retry: ReturnType<typeof setTimeout> | undefined;
+  private pause = FIRST_PAUSE;
   private places: Map<string, number> | null = new Map(); //: null: to be made when it is asked for
   private meanwhile: RunEvent[] = []; //: that came while a page was on its way
   private readonly listeners = new Set<() => void>();
@@ -203,13 +208,22 @@ export class RunPages {
     try {
       await work();
       this.error = null;
+      this.pause = FIRST_PAUSE;
     } catch (error) {
       this.error = error;
+      if (passes(error)) this.tryAgainLater();
     } finally {
       this.busy = false;
       this.draw();
       this.catchUp();
     }
+  }
+
+  /** As long as somebody looks. */
+  private tryAgainLater(): void {
+    clearTimeout(this.retry);
+    this.retry = setTimeout(() => this.listeners.size && this.reread(), this.pause);
+    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
   }
 
   /** Rows of an answer, with what was told since it was asked for. */

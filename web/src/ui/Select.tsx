@@ -21,7 +21,9 @@ export function Select({
   return (
     <Base.Root items={options} value={value} onValueChange={(next) => next !== null && onChange(next)}>
       <Base.Trigger className="button plain select" aria-label={label}>
-        <Base.Value />
+        <span className="cut">
+          <Base.Value />
+        </span>
         <ChevronDown size={13} aria-hidden="true" />
       </Base.Trigger>
       <Base.Portal>

@@ -2,6 +2,7 @@ import { useSyncExternalStore } from "react";
 
 export type Theme = "system" | "light" | "dark";
 const KEY = "muster.theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set<() => void>();
 
 export function theme(): Theme {
@@ -17,8 +18,19 @@ export function setTheme(next: Theme): void {
   for (const listener of listeners) listener();
 }
 
-export const isDark = (): boolean =>
-  theme() === "dark" || (theme() === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+export const isDark = (): boolean => theme() === "dark" || (theme() === "system" && system.matches);
+
+/** For what is painted, not styled: it is drawn anew when the scheme changes. */
+export function useDark(): boolean {
+  return useSyncExternalStore((listener) => {
+    listeners.add(listener);
+    system.addEventListener("change", listener);
+    return () => {
+      listeners.delete(listener);
+      system.removeEventListener("change", listener);
+    };
+  }, isDark);
+}
 
 export function useTheme(): Theme {
   return useSyncExternalStore((listener) => {

@@ -76,6 +76,7 @@ class Attempt:
     pods: dict[str, Pod] = field(default_factory=dict)  #: uid → as last seen
     removed: set[str] = field(default_factory=set)  #: uids of pods that are not there any more
     waiting: str = ""  #: the cluster's words about pods that are not even made
+    group: str = ""  #: the scheduler's words about all of them, which it places together or not at all
     refused_at: datetime | None = None  #: since when they are refused for good
     trouble: dict[str, str] = field(default_factory=dict)  #: uid → the cluster's words about what it needs
     stuck: dict[str, datetime] = field(default_factory=dict)  #: uid → since when it cannot come up
@@ -212,12 +213,19 @@ class Attempt:
         if rank in self.failed:
             return self.failed[rank]
         pod = pods[-1]
-        seen = member.replica_of(rank, pods, now=now, trouble=self.trouble.get(pod.uid, ""))
+        seen = member.replica_of(
+            rank, pods, now=now, trouble=self.trouble.get(pod.uid, ""), group=self._group_words()
+        )
         if pod.uid in self.removed and not seen.state.ended:
             seen = member.gone(seen, pod, now=now)
         if seen.state in (ReplicaState.SUCCEEDED, ReplicaState.FAILED) and self._was_told_to_end(pod):
             return replace(seen, state=ReplicaState.STOPPED)
         return seen
+
+    def _group_words(self) -> str:
+        """Once one of them has a place, each waits for its own."""
+        there = (pod for pod in self.pods.values() if pod.uid not in self.removed)
+        return "" if any(pod.node for pod in there) else self.group
 
     def _was_told_to_end(self, pod: Pod) -> bool:
         if pod.was_told_to_end:
@@ -252,7 +260,7 @@ class Attempt:
     def _without_pod(self, rank: int, now: datetime) -> Replica | None:
         end = Replica(rank=rank, state=ReplicaState.STOPPED, ended_at=now, log_bytes=0)
         if not self.ending or (self.stopping and not self.gone):
-            waits = self.status.waits or self.waiting
+            waits = self.status.waits or self.waiting or self.group
             return Replica(rank=rank, state=ReplicaState.PENDING, reason=waits) if waits else None
         if self.status.course is Course.SUCCEEDED:
             return replace(end, state=ReplicaState.SUCCEEDED)
@@ -280,8 +288,12 @@ class Attempt:
         if self.status.reason != DEADLINE and own is not None:  # its workload gave up restarting it
             return replace(own, reason="; ".join(filter(None, (own.reason, self._verdict()))))
         nobody = not any(one.state in _WENT_WRONG for one in raw.values())
-        if self.status.reason == DEADLINE or (nobody and not any(one.begun for one in pod.everyone)):
+        if self.status.reason == DEADLINE:
             return replace(seen, state=ReplicaState.FAILED, reason=self._verdict())
+        if nobody and not any(one.begun for one in pod.everyone):
+            words = member.held_up(pod, trouble=self.trouble.get(pod.uid, ""), group=self._group_words())
+            reason = f"{self._verdict()}. It had not started: {words}" if words else self._verdict()
+            return replace(seen, state=ReplicaState.FAILED, reason=reason)
         return replace(seen, reason=self._why_ended(seen.rank, raw))
 
     def _verdict(self) -> str:

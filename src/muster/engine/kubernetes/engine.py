@@ -30,7 +30,7 @@ from muster.engine.kubernetes.attempt import LINGERED, Attempt, Workload
 from muster.engine.kubernetes.clusterlook import ClusterLook
 from muster.engine.kubernetes.config import workload_kind
 from muster.engine.kubernetes.connect import Connection
-from muster.engine.kubernetes.happening import Happenings
+from muster.engine.kubernetes.happening import Happenings, group_id
 from muster.engine.kubernetes.logbook import Logbook
 from muster.engine.kubernetes.member import PATIENCE, Patience
 from muster.engine.kubernetes.pod import Pod
@@ -214,6 +214,8 @@ class KubernetesEngine:
     def saw_pod(self, pod: Pod, *, there: bool) -> None:
         self._look.stir()
         self._happenings.knows(pod.uid, pod.key)
+        if pod.group:
+            self._happenings.knows(group_id(pod.namespace, pod.group), pod.key)
         attempt = self._attempts.get(pod.key)
         if attempt is not None:
             attempt.see_pod(pod, there=there, now=self._clock())
@@ -281,8 +283,10 @@ class KubernetesEngine:
     def _tell_happenings(self) -> None:
         for key, happening in self._happenings.take(self._attempts):
             attempt = self._attempts[key]
-            if happening.refuses_pods or happening.holds_gang:
+            if happening.refuses_pods:
                 attempt.refuse_pods(happening.words, final=happening.is_final, now=self._clock())
+            if happening.holds_group:
+                attempt.group = happening.words
             if happening.trouble is not None:
                 attempt.see_trouble(happening.uid, happening.trouble, now=self._clock())
             self._review(attempt)

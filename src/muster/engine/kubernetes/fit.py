@@ -16,6 +16,7 @@ from typing import Any
 
 from muster.domain.errors import BadQuantity
 from muster.domain.resources import format_cpus, parse_quantity, readable_bytes
+from muster.engine.kubernetes.pod import group_of
 
 NAMED = 3  #: nodes that are named, the rest is counted
 PLACES = "pods"  #: how many pods a node takes is a resource like others
@@ -55,6 +56,7 @@ class Wanted:
     selector: Mapping[str, str] = field(default_factory=dict)
     terms: Sequence[Object] = ()  #: of its node affinity; one of them must hold
     tolerations: Sequence[Object] = ()
+    in_group: bool = False  #: it is placed together with others, or not at all
 
 
 def explain(nodes: Sequence[Node], wanted: Wanted) -> str:
@@ -68,6 +70,8 @@ def explain(nodes: Sequence[Node], wanted: Wanted) -> str:
     roomy = sorted(node.name for node in open_nodes if not node.short_of(wanted.amounts))
     if roomy:
         verb = "has" if len(roomy) == 1 else "have"
+        if wanted.in_group:
+            return f"{_listed(roomy)} {verb} room for one member; all must fit at once."
         return f"{_listed(roomy)} {verb} room for it now."
     # A closed node that could take it otherwise is worth a word: somebody may open it.
     could = [
@@ -224,6 +228,7 @@ def read_wanted(pod: Object) -> Wanted:
         selector=spec.get("nodeSelector") or {},
         terms=required.get("nodeSelectorTerms") or (),
         tolerations=spec.get("tolerations") or (),
+        in_group=bool(group_of(pod)),
     )
 
 

@@ -13,6 +13,7 @@ from muster.engine.kubernetes.api import Object
 from muster.engine.kubernetes.pod import moment
 
 _GROUP = "PodGroup"
+_NAMED_AFTER = re.compile(r"-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 MAX_WAITING = 2000  #: events about objects that are not known (yet)
 MAX_KNOWN = 20_000
 OWN_DOING = frozenset({"Suspended", "Resumed"})  #: how a run is put into the cluster
@@ -52,7 +53,7 @@ class Happening:
         return self.reason == "FailedCreate"
 
     @property
-    def holds_gang(self) -> bool:
+    def holds_group(self) -> bool:
         """A scheduler that places all members or none has no room for all."""
         return self.reason == "Unschedulable" and self.about.startswith(_GROUP)
 
@@ -66,6 +67,11 @@ class Happening:
         if self.reason in TROUBLE:
             return self.sentence
         return "" if self.reason in PROGRESS else None
+
+
+def group_id(namespace: str, name: str) -> str:
+    """What a PodGroup is known by: the Job that it is of, which Volcano names it after; else its name."""
+    return match[1] if (match := _NAMED_AFTER.search(name)) else f"{namespace}/{name}"
 
 
 class Happenings:
@@ -90,8 +96,8 @@ class Happenings:
         about = item.get("involvedObject") or {}
         at = item.get("lastTimestamp") or item.get("eventTime") or item["metadata"]["creationTimestamp"]
         uid = about.get("uid", "")
-        if about.get("kind") == _GROUP:  # Volcano's, which ends in the id of the Job that it is of
-            uid = about.get("name", "")[-len(uid) :]
+        if about.get("kind") == _GROUP:
+            uid = group_id(about.get("namespace", ""), about.get("name", ""))
         happening = Happening(
             uid=uid,
             about=f"{about.get('kind', 'Object')} {about.get('name', '')}",

@@ -53,9 +53,12 @@ class Wait:
     reason: str
 
 
-def replica_of(rank: int, pods: Sequence[Pod], *, now: datetime, trouble: str = "") -> Replica:
+def replica_of(
+    rank: int, pods: Sequence[Pod], *, now: datetime, trouble: str = "", group: str = ""
+) -> Replica:
     """The member as its newest pod shows it. Whether that is the end, the whole attempt decides.
-    `trouble`: what the cluster last said about a pod that does not come up."""
+    `trouble`: what the cluster last said about a pod that does not come up; `group`: what its scheduler said
+    of all that are placed together."""
     pod = pods[-1]
     base = Replica(
         rank=rank,
@@ -70,10 +73,15 @@ def replica_of(rank: int, pods: Sequence[Pod], *, now: datetime, trouble: str = 
     if pod.over:
         return _ended(base, pod)
     if not pod.node:
-        return replace(base, reason=_unplaced(pod))
+        return replace(base, reason=_unplaced(pod, group))
     if pod.containers and all(container.begun for container in pod.containers):
         return replace(base, state=ReplicaState.RUNNING)
-    return replace(base, state=ReplicaState.STARTING, reason=one_line(_coming_up(pod) or trouble))
+    return replace(base, state=ReplicaState.STARTING, reason=_coming_up(pod, trouble))
+
+
+def held_up(pod: Pod, *, trouble: str, group: str) -> str:
+    """Why a pod has not come up, as far as anybody said."""
+    return _coming_up(pod, trouble) if pod.node else _unplaced(pod, group)
 
 
 def wait_of(pod: Pod, patience: Patience, *, since: datetime, trouble: str = "") -> Wait | None:
@@ -170,7 +178,11 @@ def _failed_words(pod: Pod, culprit: Container | None) -> str:
     return one_line("; ".join(words))
 
 
-def _coming_up(pod: Pod) -> str:
+def _coming_up(pod: Pod, trouble: str) -> str:
+    return one_line(_start_words(pod) or trouble)
+
+
+def _start_words(pod: Pod) -> str:
     for container in pod.everyone:
         if container.ended is not None and container.ended.exit_code == 0:
             continue
@@ -185,10 +197,13 @@ def _words(container: Container) -> str:
     return f"{container.waiting}: {container.message}" if container.message else container.waiting
 
 
-def _unplaced(pod: Pod) -> str:
-    """The scheduler's sentence, and before it what is short."""
-    short = list(dict.fromkeys(_SHORT.findall(pod.unplaced)))
-    return one_line(f"Not enough {', '.join(short)}: {pod.unplaced}" if short else pod.unplaced)
+def _unplaced(pod: Pod, group: str) -> str:
+    """The scheduler's sentence, before it what is short, after it which nodes have how much room."""
+    words = group or pod.unplaced
+    if words and pod.room:
+        words = f"{words if words.endswith('.') else f'{words}.'} {pod.room}"
+    short = list(dict.fromkeys(_SHORT.findall(words)))
+    return one_line(f"Not enough {', '.join(short)}: {words}" if short else words)
 
 
 def _is_given_up(pod: Pod, now: datetime) -> bool:

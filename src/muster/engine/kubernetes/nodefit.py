@@ -17,6 +17,7 @@ import structlog
 from muster.engine.kubernetes import fit
 from muster.engine.kubernetes.api import Api, ApiError, Object, Unreachable
 from muster.engine.kubernetes.nodes import Nodes
+from muster.engine.kubernetes.pod import ROOM
 from muster.engine.kubernetes.watch import Listener
 
 log = structlog.get_logger()
@@ -96,15 +97,9 @@ def _unplaced(item: Object) -> str:
 
 
 def _with(item: Object, sentence: str) -> Object:
-    """The same pod, where the scheduler's words are followed by ours."""
+    """The same pod, with our words beside those of the scheduler."""
     conditions = [
-        {**one, "message": f"{_stopped(_unplaced(item))} {sentence}"}
-        if one["type"] == "PodScheduled"
-        else one
+        {**one, ROOM: sentence} if one["type"] == "PodScheduled" else one
         for one in item["status"]["conditions"]
     ]
     return {**item, "status": {**item["status"], "conditions": conditions}}
-
-
-def _stopped(words: str) -> str:
-    return words if words.endswith(".") else f"{words}."

@@ -15,6 +15,8 @@ RUN_LABEL, ATTEMPT_LABEL = "muster.dev/run-id", "muster.dev/attempt"
 _NUMBERS = tuple(dict.fromkeys(kind.numbers for kind in KINDS.values()))
 FIRST_RANK = "muster.dev/first-rank"  #: on pods: where the ranks of their role begin
 PER_JOB = "muster.dev/per-job"  #: on pods: how many there are in each of several Jobs
+ROOM = "room"  #: in the condition of a pod without a place: our words about the nodes
+_GROUP_NAME = "scheduling.k8s.io/group-name"  #: an annotation: its PodGroup
 _LAST_NUMBER = re.compile(r"-(\d{1,6})$")
 
 
@@ -62,7 +64,9 @@ class Pod:
     message: str = ""
     told_at: datetime | None = None  #: when it was told to end, if it was
     deleted_at: datetime | None = None  #: when its grace is over then
+    group: str = ""  #: the PodGroup with which it is placed, if there is one
     unplaced: str = ""  #: the scheduler's words, while it has no node
+    room: str = ""  #: and ours, about the nodes
     disruption: str = ""  #: why the cluster took it away, such as PreemptionByScheduler
     disruption_message: str = ""
     containers: tuple[Container, ...] = ()
@@ -126,12 +130,18 @@ def read_pod(item: Mapping[str, Any], key: AttemptKey | None = None) -> Pod | No
         message=status.get("message", ""),
         told_at=deleted_at and deleted_at - grace,
         deleted_at=deleted_at,
+        group=group_of(item),
         unplaced=_words(placed) if placed.get("status") == "False" else "",
+        room=placed.get(ROOM, ""),
         disruption=disrupted.get("reason", "") if is_disrupted else "",
         disruption_message=disrupted.get("message", "") if is_disrupted else "",
         containers=_containers(status.get("containerStatuses"), spec.get("containers")),
         inits=_containers(status.get("initContainerStatuses"), spec.get("initContainers")),
     )
+
+
+def group_of(item: Mapping[str, Any]) -> str:
+    return str((item["metadata"].get("annotations") or {}).get(_GROUP_NAME, ""))
 
 
 def _words(condition: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from muster.server.logfeed import LogFeed
 from muster.server.logshare import RunView
 from muster.server.problems import problem_response
 from muster.server.routes.runs import cursor_number, visible_run
-from muster.service.bus import EVENTS, KEYS, PLACES, log_topic, run_topic
+from muster.service.bus import EVENTS, GONE, KEYS, PLACES, log_topic, run_topic
 from muster.store import events
 from muster.store.logs import MAX_OFFSET, LogKey
 from muster.wire.runs import EventModel
@@ -44,7 +44,9 @@ async def follow_events(
     visitor: Visitor,
     request: Request,
     run: str | None = None,
-    places: Annotated[bool, Query(description="Tell also when queues or agents have changed.")] = False,
+    places: Annotated[
+        bool, Query(description="Tell also when queues or agents have changed, or a run was deleted.")
+    ] = False,
     last: LastEventId = None,
 ) -> EventStream:
     """Events of the runs one may see (or of one), as they happen. `resync` says: something was missed,
@@ -60,8 +62,12 @@ async def follow_events(
             yield encoded("resync", b"{}", id=str(newest))
             at = newest
         topic = EVENTS if run is None else run_topic(run)
-        others = (PLACES,) if places else ()
-        with ctx.bus.listen(topic, KEYS, CLOSING, *others) as wake, ctx.bus.listen(*others) as moved:
+        others = (PLACES, GONE) if places else ()
+        with (
+            ctx.bus.listen(topic, KEYS, CLOSING, *others) as wake,
+            ctx.bus.listen(*others[:1]) as moved,
+            ctx.bus.listen(*others[1:]) as gone,
+        ):
             while not ctx.closing:
                 wake.clear()
                 try:
@@ -80,6 +86,9 @@ async def follow_events(
                 if moved.is_set():
                     moved.clear()
                     yield encoded("places", b"{}")
+                if gone.is_set():  # no event can tell: it went with the run
+                    gone.clear()
+                    yield encoded("resync", b"{}")
                 if not found and not await woken(wake, PING_SECONDS):
                     yield PING
 

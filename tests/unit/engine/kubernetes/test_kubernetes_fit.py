@@ -13,6 +13,7 @@ from muster.engine.kubernetes import fit
 from muster.engine.kubernetes.api import Api, ApiError, Object, Resource
 from muster.engine.kubernetes.nodefit import LOOK_AGAIN, NodeFit
 from muster.engine.kubernetes.nodes import FRESH
+from muster.engine.kubernetes.pod import ROOM
 
 GPU = "nvidia.com/gpu"
 GPU_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -41,7 +42,7 @@ def node(
 def pod(*, gpus: int = 0, cpu: str = "1", memory: str = "1Gi", **spec: Any) -> dict[str, Any]:
     limits = {GPU: gpus} if gpus else {}
     container = {"resources": {"limits": limits, "requests": {"cpu": cpu, "memory": memory}}}
-    return {"spec": {"containers": [container], **spec}}
+    return {"metadata": {}, "spec": {"containers": [container], **spec}}
 
 
 def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
@@ -242,6 +243,12 @@ class Lists:
         return {"items": [item], "metadata": {}}
 
 
+def test_who_is_placed_with_others_hears_that_one_place_is_not_enough() -> None:
+    member = pod(gpus=1) | {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "gang"}}}
+    said = fit.explain([node("node-a", gpus=1)], fit.read_wanted(member))
+    assert said == "node-a has room for one member; all must fit at once."
+
+
 class Desk:
     def __init__(self) -> None:
         self.now = 0.0
@@ -250,7 +257,9 @@ class Desk:
         self.fit = NodeFit(cast(Api, self.api), self._hear, self._work, clock=lambda: self.now)
 
     def _hear(self, item: Object, there: bool) -> None:
-        self.told.append(item["status"]["conditions"][0]["message"] if there else "gone")
+        condition = item["status"]["conditions"][0] if there else {"message": "gone"}
+        words = [condition["message"].rstrip("."), condition.get(ROOM)]
+        self.told.append(". ".join(filter(None, words)))
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run(work)

@@ -416,13 +416,35 @@ def test_pods_that_are_refused_are_waited_for_only_so_long_and_a_quota_for_ever(
     assert [(one.state, one.reason) for one in news(made)] == [(ReplicaState.FAILED, "forbidden: no")] * 2
 
 
+def test_members_of_a_group_wait_for_what_the_group_does_until_one_has_a_place() -> None:
+    words = "2/2 tasks in gang unschedulable"
+    one, two = (
+        pod(number, phase="Pending", node="", unplaced="its own words", room="a has room.", containers=())
+        for number in range(2)
+    )
+    made = attempt(one, two, members=2, group=words)
+    assert [told.reason for told in news(made)] == [f"{words}. a has room."] * 2
+    made.see_pod(replace(one, node="a"), there=True, now=NOON)
+    assert news(made)[-1].reason == "its own words. a has room."
+
+
+def test_one_that_never_started_says_what_it_waited_for() -> None:
+    waits = pod(phase="Pending", node="", unplaced="no room", containers=())
+    made = attempt(waits, status=replace(FAILED, reason="Terminated", message=""))
+    made.see_pod(waits, there=False, now=NOON)
+    (told,) = news(made)
+    assert (told.state, told.reason) == (ReplicaState.FAILED, "Terminated. It had not started: no room")
+
+
 # what the cluster says
 
 
-def event(reason: str, message: str, *, uid: str = "job") -> dict[str, Any]:
+def event(
+    reason: str, message: str, *, uid: str = "job", kind: str = "Job", name: str = "train"
+) -> dict[str, Any]:
     return {
         "metadata": {"creationTimestamp": NOON.isoformat()},
-        "involvedObject": {"kind": "Job", "name": "train", "uid": uid},
+        "involvedObject": {"kind": kind, "name": name, "namespace": "default", "uid": uid},
         "reason": reason,
         "message": message,
         "type": "Warning",
@@ -464,3 +486,18 @@ def test_a_refusal_is_told_without_the_name_of_a_pod_that_never_was(
     [(key, happening)] = happenings.take({KEY})
     assert (key, happening.refuses_pods, happening.words, happening.is_final) == (KEY, True, words, is_final)
     assert happening.sentence == f"Job train: FailedCreate: {words}"
+
+
+@pytest.mark.parametrize(
+    ("known", "name"),
+    [
+        ("404b601b-b26f-4e28-98b5-4a4dcf2ac4ad", "train-404b601b-b26f-4e28-98b5-4a4dcf2ac4ad"),
+        ("default/train-404b6", "train-404b6"),
+    ],
+)
+def test_a_group_is_known_by_the_job_it_is_named_after_or_by_its_name(known: str, name: str) -> None:
+    happenings = Happenings(lambda: NOON)
+    happenings.knows(known, KEY)
+    happenings.see(event("Unschedulable", "2/2 tasks", uid="of-the-group", kind="PodGroup", name=name))
+    [(key, happening)] = happenings.take({KEY})
+    assert (key, happening.holds_group, happening.words) == (KEY, True, "2/2 tasks")
