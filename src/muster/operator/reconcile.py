@@ -116,11 +116,12 @@ class Member:
     fate: Fate
     pod: ReplicaPod | None = None
     older: tuple[ReplicaPod, ...] = field(default=())
+    leaving: Replica | None = None  #: what was deleted for a pause, and may be there still, unseen
 
     @property
     def blocked(self) -> bool:
-        """An older pod is still there: the next must wait."""
-        return any(not pod.over for pod in self.older)
+        """An older pod is still there, or may be: the next must wait."""
+        return self.leaving is not None or any(not pod.over for pod in self.older)
 
     def next(self, name: str) -> Member:
         """The life after this one."""
@@ -171,7 +172,7 @@ def _drive(job: TrainingJob, seen: Seen, now: datetime) -> Plan:
             left -= 1
     status = replace(
         job.status,
-        tasks=_tasks(job, [_entry(job, member) for member in members]),
+        tasks=_tasks(job, [member.leaving or _entry(job, member) for member in members]),
         generation=job.generation,
         started=started,
     )
@@ -196,7 +197,16 @@ def _members(job: TrainingJob, seen: Seen) -> Iterator[Member]:
             fate=_fate(pod, written if written and written.name == name else None, seen),
             pod=pod,
             older=tuple(one for one in pods if one is not pod),
+            leaving=written
+            if written is not None and written.name != name and _is_unseen(written, seen)
+            else None,
         )
+
+
+def _is_unseen(replica: Replica, seen: Seen) -> bool:
+    """It had a pod, which is not seen, and nobody said that it is gone."""
+    known = seen.gone | {pod.uid for pod in seen.pods}
+    return bool(replica.uid) and replica.uid not in known
 
 
 def _fate(pod: ReplicaPod | None, written: Replica | None, seen: Seen) -> Fate:
@@ -324,6 +334,8 @@ def _steps(job: TrainingJob, seen: Seen, members: Sequence[Member]) -> Iterator[
         if member.fate is Fate.UNSEEN:
             written = job.status.replica(member.slot.type, member.slot.index)
             yield LookFor(name=member.name, uid=written.uid if written else "")
+        elif member.leaving is not None:
+            yield LookFor(name=member.leaving.name, uid=member.leaving.uid)
         elif member.fate is Fate.ABSENT and not member.blocked:
             yield CreatePod(slot=member.slot, life=member.life)
 
@@ -332,17 +344,28 @@ def _pause(job: TrainingJob, seen: Seen, now: datetime) -> Plan:
     """Nothing is left of it but the job itself; the next life begins when it is resumed."""
     status = job.status
     if status.phase is not Phase.PAUSED:
-        restarts = {member.slot: member.restarts for member in _members(job, seen)}
-        pauses = status.pauses + 1
-        entries = [
-            Replica(name=job.pod_name(slot, count + pauses), phase=DELETED, restarts=count)
-            for slot, count in restarts.items()
-        ]
-        status = replace(status, phase=Phase.PAUSED, pauses=pauses, tasks=_tasks(job, entries), started=None)
+        entries = [_leaving(job, member) for member in _members(job, seen)]
+        status = replace(status, phase=Phase.PAUSED, pauses=status.pauses + 1, started=None)
         status = status.saying("Running", False, "Paused", "The job is paused.", now)
         status = status.saying("Paused", True, "Paused", "The pods of the job are deleted.", now)
-    actions = [DeletePod(name=pod.name, uid=pod.uid) for pod in seen.pods if not pod.deleting]
-    return Plan(status=replace(status, generation=job.generation), actions=tuple(actions))
+    else:
+        entries = [one for task in status.tasks for one in task.replicas]
+    entries = [replace(one, uid="") if one.uid in seen.gone else one for one in entries]
+    actions: list[Action] = [DeletePod(name=pod.name, uid=pod.uid) for pod in seen.pods if not pod.deleting]
+    actions += [LookFor(name=one.name, uid=one.uid) for one in entries if _is_unseen(one, seen)]
+    status = replace(status, tasks=_tasks(job, entries), generation=job.generation)
+    return Plan(status=status, actions=tuple(actions))
+
+
+def _leaving(job: TrainingJob, member: Member) -> Replica:
+    """What a pause deletes of a place: noted with its uid until it is gone, though no list may show it."""
+    there = [pod for pod in (member.pod, *member.older) if pod is not None and not pod.over]
+    if there:
+        name, uid = there[0].name, there[0].uid
+    else:
+        entry = member.leaving or _entry(job, member)
+        name, uid = entry.name, entry.uid if member.pod is None else ""
+    return Replica(name=name, uid=uid, phase=DELETED, restarts=member.restarts)
 
 
 def _end(job: TrainingJob, seen: Seen, phase: Phase, reason: str, message: str, now: datetime) -> Plan:

@@ -37,6 +37,7 @@ from door import DEADLINE, URL, Door, open_door
 from muster.server.routes import (
     accounts,
     agents,
+    clusters,
     code,
     groups,
     health,
