@@ -46,7 +46,7 @@ SCREENS = {
     "agents": Screen(address="/agents", shows="tbody tr"),
     "agent": Screen(address="/agents/{agent}", shows="h1"),
     "settings": Screen(address="/settings", shows="table"),
-    "nothing": Screen(address="/no/such/page/at/all", shows="h2, h3"),
+    "nothing": Screen(address="/no/such/page/at/all", shows="h1, h2, h3"),
 }
 
 

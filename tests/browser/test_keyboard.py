@@ -45,6 +45,7 @@ def test_a_day_by_keys_alone(muster: Installation, page: Page) -> None:
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox", name="Command palette")).to_be_focused()
     page.keyboard.type("runs")
+    expect(page.get_by_role("option").first).to_contain_text("Runs")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     page.keyboard.press("/")

@@ -75,7 +75,7 @@ class Hands:
                 await self._delete(desk, job, name, uid)
             case LookFor(name=name, uid=uid):
                 found = await self._api.get(PODS, job.namespace, name)
-                if found is None or found["metadata"]["uid"] != uid:
+                if found is None or uid not in (found["metadata"]["uid"], name):
                     desk.lose_pod(uid)
                 else:
                     desk.take_pod(found)

@@ -172,7 +172,7 @@ def _drive(job: TrainingJob, seen: Seen, now: datetime) -> Plan:
             left -= 1
     status = replace(
         job.status,
-        tasks=_tasks(job, [member.leaving or _entry(job, member) for member in members]),
+        tasks=_tasks(job, [_noted(job, member) for member in members]),
         generation=job.generation,
         started=started,
     )
@@ -204,8 +204,8 @@ def _members(job: TrainingJob, seen: Seen) -> Iterator[Member]:
 
 
 def _is_unseen(replica: Replica, seen: Seen) -> bool:
-    """It had a pod, which is not seen, and nobody said that it is gone."""
-    known = seen.gone | {pod.uid for pod in seen.pods}
+    """It had a pod, or may have one, which is not seen, and nobody said that it is gone."""
+    known = seen.gone | {key for pod in seen.pods for key in (pod.uid, pod.name)}
     return bool(replica.uid) and replica.uid not in known
 
 
@@ -357,14 +357,22 @@ def _pause(job: TrainingJob, seen: Seen, now: datetime) -> Plan:
     return Plan(status=status, actions=tuple(actions))
 
 
+def _noted(job: TrainingJob, member: Member) -> Replica:
+    """In the status of a job that goes on. What has to go first stays noted until it has."""
+    waits = member.fate is Fate.ABSENT and member.blocked
+    return _leaving(job, member) if waits else _entry(job, member)
+
+
 def _leaving(job: TrainingJob, member: Member) -> Replica:
     """What a pause deletes of a place: noted with its uid until it is gone, though no list may show it."""
     there = [pod for pod in (member.pod, *member.older) if pod is not None and not pod.over]
     if there:
         name, uid = there[0].name, there[0].uid
-    else:
-        entry = member.leaving or _entry(job, member)
-        name, uid = entry.name, entry.uid if member.pod is None else ""
+    elif member.leaving is not None:
+        name, uid = member.leaving.name, member.leaving.uid
+    else:  # created, perhaps, and never seen: then its name, which is used once, stands for it
+        name = member.name
+        uid = "" if member.pod is not None or member.fate is Fate.LOST else _entry(job, member).uid or name
     return Replica(name=name, uid=uid, phase=DELETED, restarts=member.restarts)
 
 

@@ -36,7 +36,7 @@ class Replica:
     """What is known of one place."""
 
     name: str  #: of its pod, or of the one to come
-    uid: str = ""  #: empty until the pod has been seen
+    uid: str = ""  #: empty until the pod has been seen, and once what a pause deleted is gone
     phase: str = CREATING
     restarts: int = 0
     containers: tuple[ContainerState, ...] = ()

@@ -115,10 +115,10 @@ class World:
                     self.pods[name] = self.cached[uid] = replace(pod, deleting=True)
             case LookFor(name=name, uid=uid):
                 pod = self.pods.get(name)
-                if pod is None or pod.uid != uid:
+                if pod is None or uid not in (pod.uid, name):
                     self._hear_gone(uid)
                 else:
-                    self.cached[uid] = pod
+                    self.cached[pod.uid] = pod
 
     def sync(self) -> None:
         """The watch tells everything there is to tell."""
