@@ -64,7 +64,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 MODULES: Sequence[ModuleType] = (
-    *(accounts, agents, code, groups, health, jobs),
+    *(accounts, agents, clusters, code, groups, health, jobs),
     *(launches, lines, loglines, queues, runs, session, streams, versions),
 )
 OPERATIONS = [
