@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from axe import violations
+from accessibility import check_accessible
 from installation import Installation
 from muster.client.sdk import launch
 from muster.wire.jobs import JobRequest
@@ -170,7 +170,7 @@ def test_jobs_are_accessible_and_fit_every_screen(
     ):
         page.goto(path)
         expect(page.get_by_text(seen).first).to_be_visible()
-        assert violations(page) == []
+        check_accessible(page)
         for width, height in ((380, 800), (1280, 800), (3840, 2160)):
             page.set_viewport_size({"width": width, "height": height})
             assert page.evaluate("document.documentElement.scrollWidth") <= width

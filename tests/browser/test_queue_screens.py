@@ -1,6 +1,6 @@
 """The screens of queues and agents: accessible, in both colour schemes, on small and large displays.
 
-Pictures of them are left in `.web/screens` for people to look at.
+Pictures of them are left in `.web/screenshots` for people to look at.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from accessibility import check_accessible
 from installation import Installation, until
 from muster.wire.queues import QueueEdit, QueueRequest
 
-SCREENS = Path(__file__).parents[2] / ".web/screens"
+SCREENS = Path(__file__).parents[2] / ".web/screenshots"
 SIZES = {"phone": (380, 760), "laptop": (1280, 800), "large": (3840, 2160)}
 VARIABLES = {
     "gpus": {"type": "integer", "default": 0, "minimum": 0, "maximum": 4, "description": "GPUs of each node"},
