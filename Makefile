@@ -8,7 +8,7 @@ TORCH_PYTHON := .venv-torch/bin/python
 FULL = MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON))
 CLUSTER := env PYTHONPATH=tests $(BIN)/python -m cluster
 
-.PHONY: .test-web help setup demo web web-api web-once test test-cluster test-training test-web test-full cluster cluster-down chaos \
+.PHONY: .prepare .test-main .test-web .test-long .test-cluster help setup demo web web-api web-once test test-cluster test-training test-web test-full cluster cluster-down chaos \
   check fmt docs lock bench bench-lock clean
 
 help: ## Show this list
@@ -51,8 +51,7 @@ web-api: setup web/node_modules/.ready ## Write the web app's client from the Op
 demo: setup ## Start Muster and run a two-node PyTorch training on this machine
 	$(BIN)/python scripts/demo.py
 
-test: setup ## Run the tests that need no big download (a few minutes)
-	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
+test: .test-main ## Run the tests that need no big download (a few minutes)
 	$(BIN)/pytest -q -m "cluster and not torch and not slow and not training"
 	@echo "Left out: tests with PyTorch, a browser, and long ones (marks torch, browser, slow). make test-full runs them all."
 
@@ -78,11 +77,18 @@ test-web: setup ## Test the web app: its logic, its client, and all of it in Chr
 	$(BIN)/pytest -q -m browser tests/browser
 
 # Kubernetes is built first, not beside the tests: a compiler on all cores makes them slow, and some fail of it.
-test-full: check $(TORCH_PYTHON) ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+test-full: check .prepare .test-main test-web .test-long .test-cluster ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+
+.prepare: $(TORCH_PYTHON)
 	$(CLUSTER) prepare
+
+.test-main: setup
 	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
-	$(MAKE) test-web
+
+.test-long: $(TORCH_PYTHON)
 	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser"
+
+.test-cluster: $(TORCH_PYTHON)
 	$(FULL) $(BIN)/pytest -q -m "cluster and not training"
 
 cluster: setup ## Start a Kubernetes on this machine, to try things on

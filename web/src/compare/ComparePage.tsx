@@ -44,7 +44,7 @@ export function ComparePage() {
         <Empty icon={GitCompareArrows} title={c.emptyTitle}>
           {c.empty}
         </Empty>
-      ) : runs.length === 0 && !error ? (
+      ) : found.some((query) => query.isPending) ? (
         <Skeleton />
       ) : (
         <Side runs={runs} only={only && runs.length > 1} onRemove={without} />

@@ -154,6 +154,36 @@ describe("pages of runs", () => {
   });
 });
 
+describe("new runs that come on and on", () => {
+  const looksIn = async (ms: number, lookTakes: number) => {
+    vi.useFakeTimers();
+    let looks = 0;
+    const pages = new RunPages(async () => {
+      looks += 1;
+      await new Promise((resolve) => setTimeout(resolve, lookTakes));
+      return { items: newestFirst(3), next: null };
+    });
+    const first = pages.loadMore();
+    await vi.advanceTimersByTimeAsync(lookTakes);
+    await first;
+    looks = 0;
+    for (let at = 0; at < ms; at += 20) {
+      pages.take([event(`new-${at}`, at + 2, "queued")]);
+      await vi.advanceTimersByTimeAsync(20);
+    }
+    vi.useRealTimers();
+    return looks;
+  };
+
+  it("are looked for at once, again and again", async () => {
+    expect(await looksIn(3000, 5)).toBeGreaterThanOrEqual(25);
+  });
+
+  it("are looked for more seldom where a look takes long", async () => {
+    expect(await looksIn(10_000, 300)).toBeLessThanOrEqual(10);
+  });
+});
+
 it("a head that has nothing in common with what is shown replaces it", () => {
   const rows = [3, 2, 1].map((n) => rowOf(run(n)));
   expect(ids(withHead(rows, [rowOf(run(9)), rowOf(run(8))], false))).toEqual(["r9", "r8"]);

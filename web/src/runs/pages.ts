@@ -38,8 +38,9 @@ export interface Snapshot {
 }
 
 export const PAGE = 100;
-const HEAD_EVERY = 200; // ms between two looks at the newest page,
-const HEAD_AT_LEAST = 2000; // and where new runs come on and on
+const HEAD_EVERY = 100; // ms between two looks at the newest page,
+const HEAD_AT_LEAST = 2000; // and where the server is so busy that a look takes long:
+const HEAD_SHARE = 5; // no more than one part in so many of the time is spent with looking
 const DRAW_EVERY = 80; // ms between two redraws because of events
 const FIRST_PAUSE = 1000; // ms before another try
 const LONGEST_PAUSE = 15_000;
@@ -118,11 +119,15 @@ export class RunPages {
   private error: unknown = null;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private pause = FIRST_PAUSE;
+  private lookTook = 0;
   private places: Map<string, number> | null = new Map(); //: null: to be made when it is asked for
   private meanwhile: RunEvent[] = []; //: that came while a page was on its way
   private readonly listeners = new Set<() => void>();
   private shown: Snapshot = { rows: [], more: true, loading: true, error: null };
-  readonly refreshHead = throttled(() => this.want("head"), HEAD_EVERY, HEAD_AT_LEAST);
+  readonly refreshHead = throttled(
+    () => this.want("head"),
+    () => Math.min(HEAD_AT_LEAST, Math.max(HEAD_EVERY, HEAD_SHARE * this.lookTook)),
+  );
   private readonly drawSoon = throttled(() => this.draw(), DRAW_EVERY);
 
   constructor(
@@ -180,7 +185,9 @@ export class RunPages {
   /** Look at the newest page again: what was launched or deleted, what came to match or ceased to. */
   private async loadHead(): Promise<void> {
     await this.reading(async () => {
+      const asked = performance.now();
       const page = await this.fetchPage(null, PAGE);
+      this.lookTook = performance.now() - asked;
       const kept = withHead(this.rows, this.caughtUp(page.items), page.next === null);
       if (kept.length <= page.items.length) this.next = page.next;
       this.set(kept);
