@@ -36,6 +36,7 @@ from muster.server.routes import (
     session,
     streams,
     versions,
+    work,
 )
 from muster.service import sweep, tidy
 from muster.service.accounts import server_secret
@@ -76,6 +77,7 @@ def create_app(context: Context) -> FastAPI:
     app.state.doorkeeper = Doorkeeper(context)
     # They are tried in this order: first those that ask many times a second.
     for module in (
+        work,
         agents,
         launches,
         groups,

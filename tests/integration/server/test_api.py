@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from door import Agent, Door, held, open_door, replica
+from muster.wire.base import PROTOCOL_HEADER
 
 
 @pytest.fixture(scope="module")
@@ -448,6 +449,48 @@ def test_an_agent_of_another_protocol_is_told(door: Door) -> None:
     answer = door.call("POST", f"/agents/{agent.id}/poll", body, headers={"Muster-Protocol": "2"})
     assert answer.status_code == 409
     assert "agent protocol 1" in answer.json()["detail"]
+
+
+def test_a_poll_is_answered_in_any_spelling_of_json(door: Door) -> None:
+    agent = door.agent()
+    room = {"millicpus": 1000, "memory": 2**30, "gpus": 0}
+    body = {"incarnation": agent.incarnation, "slots": 1, "free": room, "wait": 0}
+    for spelling in ("application/json", "application/json; charset=utf-8", "application/vnd.x+json"):
+        door.launch()
+        answer = door.call(
+            "POST",
+            f"/agents/{agent.id}/poll",
+            content=json.dumps(body).encode(),
+            headers={"Content-Type": spelling},
+        )
+        assert (answer.status_code, len(answer.json()["claims"])) == (200, 1), spelling
+        [claim] = answer.json()["claims"]
+        agent.report(claim, replica("succeeded", exit_code=0))
+
+
+@pytest.mark.parametrize(
+    ("headers", "content", "status", "words"),
+    [
+        ({PROTOCOL_HEADER: ""}, b"{}", 409, "agent protocol"),
+        ({"Authorization": "Bearer nobody"}, b"{}", 401, ""),
+        ({}, b"{}", 422, "incarnation"),
+        ({}, b'{"incarnation": "x", "slots": "many"}', 422, "slots"),
+        ({}, b"{", 422, ""),
+        ({}, b"\xff", 422, ""),
+        ({}, b"", 422, ""),
+        ({"Content-Type": "text/plain"}, b"{}", 422, ""),
+    ],
+)
+def test_a_poll_that_is_not_as_it_should_be_is_refused_in_words(
+    door: Door, headers: dict[str, str], content: bytes, status: int, words: str
+) -> None:
+    agent = door.agent()
+    run = door.launch()
+    given = {"Content-Type": "application/json", **headers}
+    answer = door.call("POST", f"/agents/{agent.id}/poll", content=content, headers=given)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert words in answer.json()["detail"]
+    assert door.call("GET", f"/runs/{run['id']}").json()["state"] == "queued"
 
 
 def test_an_overtaken_agent_is_told(door: Door) -> None:

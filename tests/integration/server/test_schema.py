@@ -50,6 +50,7 @@ from muster.server.routes import (
     session,
     streams,
     versions,
+    work,
 )
 from muster.wire.base import PROTOCOL, PROTOCOL_HEADER
 from neighbours import MARK, Neighbours, all_rows
@@ -66,7 +67,7 @@ CHECKS = [
 ]
 MODULES: Sequence[ModuleType] = (
     *(accounts, agents, clusters, code, groups, health, jobs),
-    *(launches, lines, loglines, queues, runs, session, streams, versions),
+    *(launches, lines, loglines, queues, runs, session, streams, versions, work),
 )
 OPERATIONS = [
     route.name

@@ -11,7 +11,7 @@ from muster.domain.access import Action
 from muster.domain.agent import Agent
 from muster.domain.cluster import Cluster
 from muster.server.auth import Caller, Ctx
-from muster.server.routes.agents import Speaker
+from muster.server.quick import Speaker
 from muster.service import claim
 from muster.service.bus import PLACES
 from muster.store import agents, clusters, queues
