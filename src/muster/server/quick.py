@@ -1,14 +1,14 @@
-"""Requests that agents make many times a second, answered without what they do not need.
+"""Requests that come many times a second, answered without what they do not need.
 
 FastAPI's way to an endpoint (a tree of dependencies, solved anew for every request) cost three times as
-much as a claim itself. `QuickRoute` signs in, checks the protocol and reads the body with the model;
+much as a claim itself. `QuickRoute` signs in, checks the protocol and reads the body with its model;
 whatever is not as it should be goes FastAPI's way after all, which says what is wrong.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request, Response
@@ -36,32 +36,56 @@ async def same_protocol(
     return caller
 
 
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+MAX_IDEMPOTENCY_KEY = 128
+
 Speaker = Annotated[Actor, Depends(same_protocol)]  #: an agent, in this server's protocol
 
 
 class QuickRoute(APIRoute):
-    """For endpoints that take an agent's request, `asked`, and answer with a response of their own."""
+    """Quick for endpoints that are given a body, `asked`, and answer with a response of their own. What else
+    they take is in their path or among `_GIVERS`; other endpoints go FastAPI's way."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         thoroughly = super().get_route_handler()
         endpoint = self.endpoint
-        takes = inspect.signature(endpoint, eval_str=True).parameters
+        signature = inspect.signature(endpoint, eval_str=True)
+        takes = signature.parameters
+        if "asked" not in takes or signature.return_annotation is not Response:
+            return thoroughly
         model: type[BaseModel] = takes["asked"].annotation
-        also_request = "request" in takes
+        speaks = takes["caller"].annotation == Speaker
+        givers = [(name, give) for name, give in _GIVERS.items() if name in takes]
 
         async def quickly(request: Request) -> Response:
-            spoken = request.headers.get(PROTOCOL_HEADER)
-            if spoken is None or request.headers.get("content-type") != "application/json":
+            if not _is_plain(request, speaks):
                 return await thoroughly(request)
-            caller = await same_protocol(await person_or_agent(await signed_in(request)), spoken)
+            caller = await person_or_agent(await signed_in(request))
+            if speaks:
+                caller = await same_protocol(caller, request.headers[PROTOCOL_HEADER])
             try:
                 asked = model.model_validate_json(await request.body())
             except ValidationError:
                 return await thoroughly(request)
-            given = {"request": request} if also_request else {}
-            answer: Response = await endpoint(
-                ctx=request.app.state.context, caller=caller, asked=asked, **request.path_params, **given
-            )
+            given = {name: give(request) for name, give in givers}
+            answer: Response = await endpoint(caller=caller, asked=asked, **given, **request.path_params)
             return answer
 
         return quickly
+
+
+_GIVERS: Mapping[str, Callable[[Request], Any]] = {
+    "ctx": lambda request: request.app.state.context,
+    "request": lambda request: request,
+    "key": lambda request: request.headers.get(IDEMPOTENCY_HEADER),
+}
+
+
+def _is_plain(request: Request, speaks: bool) -> bool:
+    """Has it the headers that it should have?"""
+    headers = request.headers
+    return (
+        headers.get("content-type") == "application/json"
+        and len(headers.get(IDEMPOTENCY_HEADER, "")) <= MAX_IDEMPOTENCY_KEY
+        and not (speaks and PROTOCOL_HEADER not in headers)
+    )

@@ -20,6 +20,7 @@ from muster.domain.volume import Volume
 from muster.server.answers import answered
 from muster.server.auth import Caller, Ctx
 from muster.server.context import Context
+from muster.server.quick import IDEMPOTENCY_HEADER, MAX_IDEMPOTENCY_KEY, QuickRoute
 from muster.server.routes.runs import models
 from muster.service import launch as service
 from muster.service import rerun as rerun_service
@@ -38,13 +39,13 @@ from muster.wire.runs import (
     TrainingModel,
 )
 
-router = APIRouter(tags=["launches"])
+router = APIRouter(tags=["launches"], route_class=QuickRoute)
 
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key",
-        max_length=128,
+        alias=IDEMPOTENCY_HEADER,
+        max_length=MAX_IDEMPOTENCY_KEY,
         description="Sent again within 24 h, the same request returns the same runs and launches nothing.",
     ),
 ]
