@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.domain import document
-from muster.domain.document import MAX_BYTES, dump
+from muster.domain.document import MAX_BYTES, dump, place_in, too_large
 from muster.domain.errors import BadConfigFile, BadDocument, TooLarge
 
 __all__ = [
@@ -74,10 +74,10 @@ def read_text(path: Path | str) -> str:
     except OSError as error:
         raise BadConfigFile(f"{name} cannot be read: {error.strerror}.", hint="Check the path.") from error
     if len(data) > MAX_BYTES:
-        raise BadConfigFile(f"{name} is larger than 1 MiB.", hint="A config is a few lines of YAML.")
+        with as_file():
+            raise too_large(name, place_in(data, MAX_BYTES))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        line, column = place_in(data, error.start)
         raise BadConfigFile(f"{name}:{line}:{column}: this is not UTF-8 text.") from error

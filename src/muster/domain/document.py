@@ -65,8 +65,8 @@ def read_all(text: str, *, name: str = "") -> list[Document]:
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.reader import ReaderError
 
-    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
-        raise too_large(name)
+    if len(data := text.encode(errors="replace")) > MAX_BYTES:
+        raise too_large(name, place_in(data, MAX_BYTES))
     try:
         nodes = [node for node in _yaml().compose_all(io.StringIO(text)) if not _is_empty(node)]
         return [_Reader(name).document(node) for node in nodes]
@@ -156,13 +156,18 @@ def written(path: Path, root: str = "") -> str:
     return text
 
 
-def place_in(text: str, position: int) -> Place:
-    """Line and column of a position in the text."""
-    return text.count("\n", 0, position) + 1, position - (text.rfind("\n", 0, position) + 1) + 1
+def place_in(text: str | bytes, position: int) -> Place:
+    """Line and column of a position in the text, or of a byte."""
+    if isinstance(text, str):
+        return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
+    return text.count(b"\n", 0, position) + 1, position - text.rfind(b"\n", 0, position)
 
 
-def too_large(name: str) -> TooLarge:
-    return TooLarge(f"{name or 'The text'} is larger than 1 MiB.", hint="A config is a few lines of YAML.")
+def too_large(name: str, place: Place | None = None) -> TooLarge:
+    where = f": its limit is passed at line {place[0]}, column {place[1]}" if place else ""
+    return TooLarge(
+        f"{name or 'The text'} is larger than 1 MiB{where}.", hint="A config is a few lines of YAML."
+    )
 
 
 def walk(tree: object, path: Path = (), *, what: str = "This") -> Iterator[tuple[Path, object]]:

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from muster.domain.document import MAX_BYTES, parse_json
+from muster.domain.document import MAX_BYTES, parse_json, place_in
 from muster.domain.errors import TooLarge
 
 MAX_BODY = 2 * MAX_BYTES  #: a document of the largest size, escaped, and what is around it
@@ -18,7 +18,11 @@ class StrictRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
         if len(body) > MAX_BODY:
-            raise TooLarge("The request is larger than 2 MiB.", hint="A config is a few lines of YAML.")
+            line, column = place_in(body, MAX_BODY)
+            raise TooLarge(
+                f"The request is larger than 2 MiB: its limit is passed at line {line}, column {column}.",
+                hint="A config is a few lines of YAML.",
+            )
         return parse_json(body)
 
 

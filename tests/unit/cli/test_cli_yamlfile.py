@@ -80,7 +80,9 @@ def test_a_file_is_read_with_its_name_in_errors(tmp_path: Path) -> None:
     with pytest.raises(BadConfigFile, match=r"queue\.yaml:2:4: this is not UTF-8 text"):
         yamlfile.read_mapping(path)
     path.write_bytes(b"#" * (yamlfile.MAX_BYTES + 1))
-    with pytest.raises(BadConfigFile, match="larger than 1 MiB"):
+    with pytest.raises(
+        BadConfigFile, match="larger than 1 MiB: its limit is passed at line 1, column 1048577"
+    ):
         yamlfile.read_mapping(path)
     with pytest.raises(BadConfigFile, match="Is a directory"):
         yamlfile.read_mapping(tmp_path)
