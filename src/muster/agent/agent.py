@@ -178,6 +178,7 @@ class Agent:
                 raise AgentOvertaken(error.detail, hint=error.hint) from error
             failpoint("poll.after")
             self._take(answer)
+            await asyncio.sleep(0)  # what was claimed starts before there is more talk
 
     async def _poll_request(self) -> PollRequest:
         slots = max(0, self._config.jobs() - len(self._ledger))
