@@ -88,12 +88,13 @@ async def is_restarted_when_evicted(bench: ClusterBench, key: AttemptKey) -> Non
     await bench.says(b"up", key)
     await bench.evict(first.handle)
 
+    # Volcano may put another pod in the place of the one that is gone before it restarts the whole Job.
     def again() -> bool:
         told = bench.replicas(key)[0]
-        return told.restarts == 1 and told.state is ReplicaState.RUNNING
+        return told.restarts in (1, 2) and told.state is ReplicaState.RUNNING
 
     await bench.until(again, "it runs again")
-    await bench.until(lambda: bench.log(key) == b"up\nup\n", "both logs")
+    await bench.until(lambda: bench.log(key) in (b"up\nup\n", b"up\nup\nup\n"), "the log of each life")
 
 
 async def ends_when_evicted(bench: ClusterBench, key: AttemptKey) -> None:

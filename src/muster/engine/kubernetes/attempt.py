@@ -12,7 +12,7 @@ Pure: told what was seen, it says what is new. `muster.engine.kubernetes.engine`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -248,7 +248,7 @@ class Attempt:
         if not seen.state.ended:
             return seen
         if seen.state is ReplicaState.STOPPED:
-            seen = self._stopped(seen, pod, raw)
+            seen = self._replaced_in_vain(seen, pods, now) or self._stopped(seen, pod, raw)
         if not self._is_final(seen):
             return None
         progress = [logs.get(one.uid, NO_LOG) for one in pods]
@@ -274,6 +274,14 @@ class Attempt:
         in_gang = self.workload is not None and self.workload.gang
         alone = in_gang and seen.state in (ReplicaState.FAILED, ReplicaState.PREEMPTED)
         return alone or self.ending or seen.rank in self.failed
+
+    def _replaced_in_vain(self, seen: Replica, pods: Sequence[Pod], now: datetime) -> Replica | None:
+        """A pod was taken away, and its workload gave up when another was there already but had not begun."""
+        if self.stopping or self.status.course is not Course.FAILED or len(pods) < 2:
+            return None
+        if any(one.begun for one in pods[-1].everyone):
+            return None
+        return member.taken_away(seen, pods[-2], now=now)
 
     def _stopped(self, seen: Replica, pod: Pod, raw: Mapping[int, Replica]) -> Replica:
         """Who was told to end did not fail by itself; but for whose sake?"""

@@ -5,7 +5,7 @@ A stream may begin again from a mark, and be cut anywhere. What is in the file a
 1. The stream from a mark's second on begins with the mark's first line: as many bytes as the mark says are
    known. A line without a time before that is the rest of one from an earlier second.
 2. It begins with another line: the cluster has thrown the first one away, as it does with long logs. Then
-   lines are known by their times.
+   lines are known by their times. Or it is of another life of the container (`AnotherBeginning`).
 
 A mark counts from the second before the newest one, not from the newest: a line printed a little earlier
 may still come, and must be among those that the cluster sends from there on. Until there are three seconds a
@@ -36,14 +36,22 @@ class _Count:
     size: int = 0
 
 
-class Copy:
-    """Takes one stream. `mark`: how far the file is; `prefix`: goes before each line."""
+class AnotherBeginning(Exception):
+    """The stream does not begin as it did before."""
 
-    def __init__(self, spool: Spool, who: str, mark: Mark, prefix: bytes = b"") -> None:
+
+class Copy:
+    """Takes one stream. `mark`: how far the file is; `prefix`: goes before each line; `same`: a stream that
+    does not begin as before is refused, with nothing written."""
+
+    def __init__(
+        self, spool: Spool, who: str, mark: Mark, prefix: bytes = b"", *, same: bool = False
+    ) -> None:
         self._spool = spool
         self._who = who
         self._from = mark
         self._prefix = prefix
+        self._same = same
         self._by_time = False  #: case 2
         self._counts: list[_Count] = []  #: of the newest second and the one before, the older first
         self._counting: list[_Count] = []  #: those that the line being read counts for
@@ -86,6 +94,8 @@ class Copy:
         time = stamp[:-1].decode("ascii")
         if not self._counts and self._from.first:
             self._by_time = time != self._from.first
+            if self._by_time and self._same:
+                raise AnotherBeginning
         second = self._second(time)
         if not self._counts or second > self._counts[-1].second:
             whole = not self._counts and not self._from.since

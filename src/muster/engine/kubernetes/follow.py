@@ -4,19 +4,22 @@ One stream per member: what its containers print, in the order it came; other co
 their name before each line. Each stretch of the file ends with a *mark*, see `muster.engine.kubernetes.copy`.
 The server keeps the mark with the bytes; whoever goes on later, here or on another machine, asks the
 cluster from there, so that nothing is missed and nothing comes twice.
+
+The cluster gives the log of the life that a container is in *now*, or of the one before. A container that is
+started again may be in its next life before its status says so; until that is settled its log is not read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
 
 import structlog
 
 from muster.engine.kubernetes.api import PODS, Api, ApiError, Unreachable
 from muster.engine.kubernetes.attempt import LogProgress
-from muster.engine.kubernetes.copy import Copy
+from muster.engine.kubernetes.copy import AnotherBeginning, Copy
 from muster.engine.kubernetes.pod import Container, Pod
 from muster.engine.kubernetes.spool import Mark, Spool
 
@@ -69,12 +72,15 @@ class Follower:
         """Tried until it is read to its end. What the cluster refused all along is not waited for then."""
         name, tries = container.name, 0
         while self._restarts(name) - life < 2:  # of older lives the cluster keeps nothing
+            if self._has_ended(name, life):
+                await self._until(lambda: not self._may_restart(name, life), STATUS_WAIT)
             ended, pauses, mark = self._has_ended(name, life), AGAIN, self._spool.marks.get(who)
             try:
-                await self._read(name, life, who)
+                if not await self._read(name, life, who):
+                    continue
                 if ended:
                     break
-                if await self._ends_within(STATUS_WAIT, name, life):
+                if await self._until(lambda: self._has_ended(name, life), STATUS_WAIT):
                     continue  # once more: a kubelet that went away ends a stream as if that were all
             except ApiError as error:
                 if error.status == 404 or (error.status == 400 and ended):
@@ -97,28 +103,34 @@ class Follower:
         if self._has_ended(name, life):
             await asyncio.sleep(seconds)
         else:
-            await self._ends_within(seconds, name, life)
+            await self._until(lambda: self._has_ended(name, life), seconds)
 
-    async def _ends_within(self, seconds: float, name: str, life: int) -> bool:
-        """Where its output has ended, the pod's status says so a little later, or it was the connection."""
+    async def _until(self, settled: Callable[[], bool], seconds: float) -> bool:
+        """What happened to a container, the pod's status says a little later."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not self._has_ended(name, life):
+                while not settled():
                     self._changed.clear()
                     await self._changed.wait()
-        return self._has_ended(name, life)
+        return settled()
+
+    def _container(self, name: str) -> Container | None:
+        return next((one for one in self._pod.everyone if one.name == name), None)
 
     def _restarts(self, name: str) -> int:
-        return next((one.restarts for one in self._pod.everyone if one.name == name), 0)
+        container = self._container(name)
+        return container.restarts if container else 0
 
     def _has_ended(self, name: str, life: int) -> bool:
-        for one in self._pod.everyone:
-            if one.name == name:
-                return one.restarts > life or one.ended is not None or self._pod.over
-        return True
+        one = self._container(name)
+        return one is None or one.restarts > life or one.ended is not None or self._pod.over
 
-    async def _read(self, name: str, life: int, who: str) -> None:
-        """Until the container's output ends, or the connection does."""
+    def _may_restart(self, name: str, life: int) -> bool:
+        one = self._container(name)
+        return one is not None and one.restarts == life and self._pod.may_restart(one)
+
+    async def _read(self, name: str, life: int, who: str) -> bool:
+        """Until the container's output ends, or the connection does. False: it was that of the next life."""
         mark = self._spool.marks.get(who, Mark())
         params = {"container": name, "timestamps": "true"}
         if life < self._restarts(name):
@@ -127,14 +139,27 @@ class Follower:
             params["follow"] = "true"
         if mark.since:
             params["sinceTime"] = mark.since
-        path = PODS.path(self._pod.namespace, self._pod.name, "log")
         main = self._pod.containers[0].name if self._pod.containers else name
         prefix = b"" if name == main else f"[{name}] ".encode()
-        async with self._api.stream(path, params, endless=True) as chunks:
-            await Copy(self._spool, who, mark, prefix).run(gathered(chunks))
+        may_be_next = "previous" not in params and self._may_restart(name, life)
+        try:
+            await self._copy(params, Copy(self._spool, who, mark, prefix, same=may_be_next))
+        except AnotherBeginning:
+            if await self._until(lambda: self._restarts(name) > life, STATUS_WAIT):
+                return False
+            await self._copy(params, Copy(self._spool, who, mark, prefix))
+        return True
+
+    async def _copy(self, params: Mapping[str, str], copy: Copy) -> None:
+        path = PODS.path(self._pod.namespace, self._pod.name, "log")
+        async with (
+            self._api.stream(path, params, endless=True) as chunks,
+            aclosing(gathered(chunks)) as pieces,
+        ):
+            await copy.run(pieces)
 
 
-async def gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def gathered(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """In larger pieces: the cluster sends line by line, and a write for each would take long in a flood."""
     pieces: list[bytes] = []
     came, taken = asyncio.Event(), asyncio.Event()

@@ -102,9 +102,16 @@ def gone(known: Replica, pod: Pod, *, now: datetime) -> Replica:
     """A pod was removed before it was seen to end."""
     if pod.disruption in NODE_GONE:
         return replace(known, state=ReplicaState.LOST, reason=_lost(pod), ended_at=now)
-    if pod.disruption in TAKEN_AWAY:
-        return replace(known, state=ReplicaState.PREEMPTED, reason=_taken(pod), ended_at=now)
-    return replace(known, state=ReplicaState.STOPPED, reason=f"Pod {pod.name} was deleted.", ended_at=now)
+    return taken_away(known, pod, now=now) or replace(
+        known, state=ReplicaState.STOPPED, reason=f"Pod {pod.name} was deleted.", ended_at=now
+    )
+
+
+def taken_away(known: Replica, pod: Pod, *, now: datetime) -> Replica | None:
+    """If that is what happened to the pod."""
+    if pod.disruption not in TAKEN_AWAY and pod.reason not in EVICTED:
+        return None
+    return replace(known, state=ReplicaState.PREEMPTED, reason=_taken(pod), ended_at=now)
 
 
 def last_end(known: Replica, pod: Pod) -> Replica | None:

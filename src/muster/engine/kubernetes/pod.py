@@ -60,6 +60,7 @@ class Pod:
     index: int | None = None  #: its rank, where the cluster gives one
     node: str = ""
     phase: str = "Pending"
+    restart_policy: str = "Never"
     reason: str = ""  #: such as Evicted
     message: str = ""
     told_at: datetime | None = None  #: when it was told to end, if it was
@@ -79,6 +80,14 @@ class Pod:
     @property
     def everyone(self) -> tuple[Container, ...]:
         return (*self.inits, *self.containers)
+
+    def may_restart(self, container: Container) -> bool:
+        """Will the kubelet, or did it already, start this container once more, and the status tells later?"""
+        policy = "Always" if container.is_sidecar else self.restart_policy
+        if policy == "Never" or self.over or self.told_at is not None:
+            return False
+        went_well = container.ended is not None and container.ended.exit_code == 0
+        return not went_well or (policy == "Always" and container not in self.inits) or container.is_sidecar
 
     @property
     def ended_at(self) -> datetime | None:
@@ -126,6 +135,7 @@ def read_pod(item: Mapping[str, Any], key: AttemptKey | None = None) -> Pod | No
         index=_index(metadata),
         node=spec.get("nodeName", ""),
         phase=status.get("phase", "Pending"),
+        restart_policy=spec.get("restartPolicy", "Always"),
         reason=status.get("reason", ""),
         message=status.get("message", ""),
         told_at=deleted_at and deleted_at - grace,

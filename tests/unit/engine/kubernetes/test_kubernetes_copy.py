@@ -63,7 +63,9 @@ class Cut(Exception):
     """The connection broke."""
 
 
-def read(spool: Spool, sent: bytes, cuts: Sequence[int] = (), *, breaks: bool = False, **how: bytes) -> None:
+def read(
+    spool: Spool, sent: bytes, cuts: Sequence[int] = (), *, breaks: bool = False, prefix: bytes = b""
+) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for piece in pieces(sent, cuts):
             yield piece
@@ -71,7 +73,7 @@ def read(spool: Spool, sent: bytes, cuts: Sequence[int] = (), *, breaks: bool = 
             raise Cut
 
     with suppress(Cut, StopIteration):  # it waits for nothing but the chunks, so it needs no event loop
-        Copy(spool, "main", spool.marks.get("main", Mark()), **how).run(chunks()).send(None)
+        Copy(spool, "main", spool.marks.get("main", Mark()), prefix).run(chunks()).send(None)
 
 
 @st.composite

@@ -20,6 +20,7 @@ from muster.engine.kubernetes.pod import Container, Ended, Pod
 from muster.engine.kubernetes.spool import Spool
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_AT, _LATER = "2026-01-01T00:00:01.5Z", "2026-01-01T00:00:02.5Z"
 RUNS = Pod(
     uid="u",
     name="p",
@@ -42,7 +43,7 @@ class Log:
     """Of one pod, in a cluster that answers as told."""
 
     def __init__(self, folder: Path, answer: Answer) -> None:
-        self._answer = answer
+        self.answer: Callable[[httpx2.Request], httpx2.Response] = lambda request: answer(self.asked)
         self.asked = 0
         self.ended = asyncio.Event()
         self.spool = Spool.open(folder / "0.log")
@@ -54,7 +55,7 @@ class Log:
 
     def _handle(self, request: httpx2.Request) -> httpx2.Response:
         self.asked += 1
-        return self._answer(self.asked)
+        return self.answer(request)
 
     async def asks(self, times: int) -> None:
         async with asyncio.timeout(10):
@@ -151,6 +152,80 @@ def test_what_was_refused_before_lines_came_does_not_count_after_them(
     asyncio.run(scenario())
 
 
+CRASHED = Container(name="main", ended=Ended(exit_code=3, started_at=NOW, ended_at=NOW))
+AGAIN = Container(name="main", restarts=1, running_since=NOW, before=CRASHED.ended)
+RESTARTS = replace(RUNS, restart_policy="OnFailure")
+_LIVES = (f"{_AT} one\n", f"{_LATER} two\n")
+
+
+class Kubelet:
+    """Starts its container again; the pod's status tells of that a little later."""
+
+    def __init__(self, folder: Path) -> None:
+        self.life = 0  #: that the container is in
+        self.log = Log(folder, lambda number: httpx2.Response(500))
+        self.log.answer = self._answer
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        life = self.life - ("previous" in request.url.params)
+        if life < 0:
+            return httpx2.Response(400, json={"message": "previous terminated container not found"})
+        return httpx2.Response(200, content=_LIVES[life])
+
+    def tell(self, *containers: Container, phase: str = "Running") -> None:
+        self.log.follower.see(replace(RESTARTS, phase=phase, containers=containers))
+
+
+@pytest.mark.parametrize("seen_alive", [True, False])
+def test_the_log_of_a_container_that_was_started_again_is_not_taken_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen_alive: bool
+) -> None:
+    monkeypatch.setattr(follow, "STATUS_WAIT", 10.0)
+
+    async def scenario() -> None:
+        kubelet = Kubelet(tmp_path)
+        if seen_alive:
+            kubelet.tell(Container(name="main", running_since=NOW))
+            await kubelet.log.asks(1)
+        kubelet.life = 1
+        kubelet.tell(CRASHED)
+        await asyncio.sleep(0.05)  # nothing comes to wait for: it must not ask
+        assert kubelet.log.asked == seen_alive
+        kubelet.tell(AGAIN)
+        well = replace(CRASHED, restarts=1, ended=Ended(exit_code=0, started_at=NOW, ended_at=NOW))
+        kubelet.tell(replace(well, before=CRASHED.ended), phase="Succeeded")
+        async with asyncio.timeout(10):
+            while not kubelet.log.follower.progress().whole:  # noqa: ASYNC110 - told by callbacks
+                await asyncio.sleep(0.001)
+        assert sorted(kubelet.log.spool.path.read_text().splitlines()) == ["one", "two"]
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_that_begins_otherwise_is_of_the_next_life_if_the_status_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection broke, and when it was made again the container was another."""
+    monkeypatch.setattr(follow, "STATUS_WAIT", 0.05)
+    monkeypatch.setattr(follow, "AGAIN", (0.001,))
+
+    async def scenario() -> None:
+        kubelet = Kubelet(tmp_path)
+        kubelet.tell(Container(name="main", running_since=NOW))
+        await kubelet.log.asks(1)
+        kubelet.life = 1
+        await kubelet.log.asks(2)
+        kubelet.tell(AGAIN)
+        await kubelet.log.asks(4)
+        kubelet.tell(replace(AGAIN, running_since=None, ended=CRASHED.ended), phase="Failed")
+        async with asyncio.timeout(10):
+            while not kubelet.log.follower.progress().whole:  # noqa: ASYNC110 - told by callbacks
+                await asyncio.sleep(0.001)
+        assert sorted(kubelet.log.spool.path.read_text().splitlines()) == ["one", "two"]
+
+    asyncio.run(scenario())
+
+
 def test_a_stream_that_ends_before_the_end_was_known_is_not_taken_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +246,3 @@ def test_a_stream_that_ends_before_the_end_was_known_is_not_taken_for_all(
         assert log.asked == 2
 
     asyncio.run(scenario())
-
-
-_AT, _LATER = "2026-01-01T00:00:01.5Z", "2026-01-01T00:00:02.5Z"

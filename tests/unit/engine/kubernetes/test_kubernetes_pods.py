@@ -436,6 +436,18 @@ def test_one_that_never_started_says_what_it_waited_for() -> None:
     assert (told.state, told.reason) == (ReplicaState.FAILED, "Terminated. It had not started: no room")
 
 
+def test_who_was_taken_away_was_so_even_if_another_came_in_vain() -> None:
+    """Volcano puts a new pod in its place, and only then ends the Job, as its policy for evictions has it."""
+    first = pod(0, index=0, disruption="EvictionByEvictionAPI", disruption_message="evicting")
+    second = pod(1, index=0, phase="Pending", node="", containers=())
+    made = attempt(first, second, status=replace(FAILED, reason="Terminated", message=""))
+    for one in (first, second):
+        made.see_pod(one, there=False, now=NOON)
+    (told,) = news(made)
+    assert (told.state, told.restarts) == (ReplicaState.PREEMPTED, 1)
+    assert "was taken away (EvictionByEvictionAPI)" in told.reason
+
+
 # what the cluster says
 
 
