@@ -9,14 +9,15 @@ import { bytes, cores, shellWords } from "../ui/format";
 import { Skeleton } from "../ui/Notes";
 import { StateIcon } from "../ui/StateBadge";
 import { Ago } from "../ui/Time";
-import { useWhy } from "./queries";
+import { useEvents, useWhy } from "./queries";
 import { Timeline } from "./Timeline";
 
 const o = m.overview;
 
 export function Overview({ run }: { run: Run }) {
   const why = useWhy(run.id);
-  if (why.isPending) return <Skeleton />; // it stands above all else, and would push that down
+  const events = useEvents(run.id); // of the timeline
+  if (why.isPending || events.isPending) return <Skeleton />; // both stand above the rest, and would push it down
   return (
     <div className="overview">
       <div className="overview-main">
