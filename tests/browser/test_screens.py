@@ -197,9 +197,11 @@ def test_the_sign_in_is_accessible_and_says_what_is_wrong(
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     installation = Installation(tmp_path_factory.mktemp("empty"))
-    installation.start()
-    yield installation
-    installation.destroy()
+    try:
+        installation.start()
+        yield installation
+    finally:
+        installation.destroy()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
