@@ -26,7 +26,7 @@ function Line({ line, source }: { line: YamlLine; source: string | undefined }) 
     <div className="yaml-line">
       <span className="yaml-text">
         {"  ".repeat(line.indent)}
-        {line.dash ? <span className="faint">- </span> : null}
+        {line.dashes ? <span className="faint">{"- ".repeat(line.dashes)}</span> : null}
         {line.key !== null ? <span className="yaml-key">{line.key}:</span> : null}
         {line.value !== null ? (
           <span className={`yaml-${line.kind}`}>
