@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { CircleHelp, Lightbulb, TriangleAlert } from "lucide-react";
+import { CircleCheck, CircleHelp, Lightbulb, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Explanation, Run } from "../api/client";
 import { plainText } from "../logs/ansi";
@@ -55,7 +55,7 @@ function Block({ title, action, children }: { title: string; action?: ReactNode;
 function Why({ run, why }: { run: Run; why: Explanation }) {
   const failed = run.state === "failed";
   const waits = ["queued", "claimed", "pending"].includes(run.state);
-  const Icon = failed ? TriangleAlert : CircleHelp;
+  const Icon = failed ? TriangleAlert : run.state === "succeeded" ? CircleCheck : CircleHelp;
   const evidence = why.failure?.evidence.trim();
   return (
     <section
