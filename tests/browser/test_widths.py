@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from browser.hands import SCREENSHOTS
 from installation import Installation
@@ -58,6 +58,16 @@ _SETTLED = """() => Promise.all(document.getAnimations()
 @pytest.fixture(scope="module")
 def words(muster: Installation) -> dict[str, str]:
     return furnished(muster)
+
+
+def test_the_chosen_tab_is_in_sight_on_a_telephone(
+    muster: Installation, page: Page, words: dict[str, str]
+) -> None:
+    page.set_viewport_size({"width": 380, "height": 760})
+    open_screen(page, "run-manifest", words)
+    expect(page.get_by_role("tab", name="Manifest")).to_be_in_viewport(ratio=1)
+    page.keyboard.press("1")
+    expect(page.get_by_role("tab", name="Overview")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize("name", SCREENS)
