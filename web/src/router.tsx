@@ -11,9 +11,7 @@ import { useEffect } from "react";
 import { ProblemError } from "./api/client";
 import { live } from "./api/live";
 import { m } from "./messages";
-import { filterFromSearch } from "./runs/filter";
 import { RunsPage } from "./runs/RunsPage";
-import { beginRuns } from "./runs/useRunPages";
 import { useMe } from "./session/me";
 import { SignIn } from "./session/SignIn";
 import { Boot } from "./shell/Boot";
@@ -78,7 +76,6 @@ const runs = createRoute({
   getParentRoute: () => root,
   path: "/runs",
   validateSearch: words,
-  loader: ({ location }) => beginRuns(filterFromSearch(words(location.search))),
   component: RunsPage,
 });
 const run = createRoute({
