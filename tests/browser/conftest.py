@@ -49,8 +49,8 @@ def chromium() -> Iterator[Browser]:
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """One installation for the tests of a module."""
     installation = Installation(tmp_path_factory.mktemp("muster"), env={"MUSTER_FAKE_GPUS": "4"})
-    installation.start()
     try:
+        installation.start()
         yield installation
     finally:
         installation.destroy()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from installation import MUSTER, Installation, until
 
@@ -60,6 +60,22 @@ def launched(page: Page) -> str:
 def picture(page: Page, name: str, scheme: str) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
+
+
+def hold(page: Page, part: str) -> Callable[[], None]:
+    """Questions with this in their address get no answer until the returned function is called."""
+    held: list[Route] = []
+
+    def keep(route: Route) -> None:
+        held.append(route)
+
+    def release() -> None:
+        until(lambda: page.evaluate("true") and held, what=f"a question with {part}")
+        while held:
+            held.pop().continue_()
+
+    page.route(lambda url: part in url, keep)
+    return release
 
 
 @contextmanager

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from accessibility import check_accessible
+from browser.hands import SCREENSHOTS
 from installation import Installation
 from muster.client.sdk import launch
 from muster.wire.jobs import JobRequest
 
-SCREENSHOTS = Path(__file__).parents[2] / ".web" / "screenshots"
 INPUTS = {
     "schema": {
         "type": "object",

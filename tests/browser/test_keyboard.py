@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from browser.hands import launch_drawer, state
+from browser.hands import hold, launch_drawer, state
 from installation import Installation, until
 
 #: Where the focus is, and whether it can be seen there: by an outline, a ring, or another border.
@@ -50,7 +50,6 @@ def test_a_day_by_keys_alone(muster: Installation, page: Page) -> None:
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox", name="Command palette")).to_be_focused()
     page.keyboard.type("runs")
-    expect(page.get_by_role("option").first).to_contain_text("Runs")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     page.keyboard.press("/")
@@ -87,6 +86,40 @@ def test_a_day_by_keys_alone(muster: Installation, page: Page) -> None:
     page.keyboard.press("g")
     page.keyboard.press("c")
     expect(page.get_by_role("heading", name="Cluster")).to_be_visible()
+
+
+def test_the_palette_goes_where_the_typed_words_lead(muster: Installation, page: Page) -> None:
+    """Enter comes before the server has said what matches: it waits, and takes nothing of before."""
+    for name in ("apple", "banana"):
+        muster.launch(["true"], name=f"fruit-{name}", project="palette").wait(60)
+    answer = hold(page, "/runs?limit=8&text=fruit-a")
+    page.goto("/agents")
+    expect(page.get_by_role("heading", name="Agents")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("fruit-")
+    first = page.get_by_role("option").first
+    expect(first).to_contain_text("fruit-banana")  # the newest
+    page.keyboard.type("a")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("listbox")).to_have_attribute("aria-busy", "true")
+    expect(page).to_have_url(re.compile("/agents$"))
+    answer()
+    expect(page.get_by_role("heading", name="fruit-apple")).to_be_visible()
+    expect(page.get_by_role("listbox")).to_have_count(0)
+
+    # and what was picked among the entries of before is not taken for what matches
+    page.goto("/agents")
+    expect(page.get_by_role("heading", name="Agents")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("fruit-")
+    expect(first).to_contain_text("fruit-banana")
+    page.keyboard.type("a")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    answer()
+    expect(first).to_contain_text("fruit-apple")
+    expect(page).to_have_url(re.compile("/agents$"))
 
 
 def test_the_focus_is_seen_and_never_lost(muster: Installation, page: Page) -> None:

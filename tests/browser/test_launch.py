@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from accessibility import check_accessible
+from browser.hands import SCREENSHOTS, hold
 from installation import Installation, until
 from muster.client.sdk import launch
 from muster.domain.policy import Allowed
@@ -21,7 +22,6 @@ from muster.wire.queues import QueueEdit, QueueRequest
 from muster.wire.runs import JobRefModel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCREENSHOTS = Path(__file__).parents[2] / ".web" / "screenshots"
 SAME = "name project priority command config values training env overrides nodes".split()
 POD = {"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "{{gpus}}"}}}]}}}
 
@@ -315,6 +315,23 @@ def test_a_job_is_launched_with_a_form_of_its_inputs(muster: Installation, page:
     assert run.config["optimizer"] == {"name": "momentum", "lr": 0.2}
     expect(page.locator(".run-title .state")).to_have_text("Succeeded", timeout=60_000)
     assert typed_in_a_shell(muster, command).config == run.config
+
+
+def test_what_is_typed_before_the_job_has_loaded_stays(muster: Installation, page: Page, job: str) -> None:
+    answer = hold(page, f"/jobs/{job}/versions/latest")
+    entity = muster.client().get_me().default_entity
+    form = open_drawer(page, f"/runs?launch=job:{entity}/fits/{job}:latest")
+    arguments = form.get_by_label("Arguments")
+    arguments.fill("--quick")
+    add_row(form, "Add an input", "optimizer.lr", "0.4", kind="Input")
+    unfold(form, "Training shape")
+    form.get_by_label("Nodes", exact=True).fill("2")
+    answer()
+    expect(form.get_by_label("Entrypoint")).to_have_value("fit.py")
+    expect(arguments).to_have_value("--quick")
+    expect(form.get_by_label("optimizer.lr")).to_have_value("0.4")  # declared: it has a field of its own
+    expect(form.get_by_label("Input 1", exact=True)).to_have_count(0)
+    expect(form.get_by_label("Nodes", exact=True)).to_have_value("2")
 
 
 def test_a_clusters_queue_opens_its_pods(muster: Installation, page: Page) -> None:

@@ -6,16 +6,15 @@ Pictures of them are left in `.web/screenshots` for people to look at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from accessibility import check_accessible
+from browser.hands import SCREENSHOTS
 from installation import Installation, until
 from muster.wire.queues import QueueEdit, QueueRequest
 
-SCREENS = Path(__file__).parents[2] / ".web/screenshots"
 SIZES = {"phone": (380, 760), "laptop": (1280, 800), "large": (3840, 2160)}
 VARIABLES = {
     "gpus": {"type": "integer", "default": 0, "minimum": 0, "maximum": 4, "description": "GPUs of each node"},
@@ -70,8 +69,8 @@ def test_a_screen_is_accessible_in_both_schemes(
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     open_page(page, name, lab)
     check_accessible(page)
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"{name}-{scheme}.png")
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
 
 
 @pytest.mark.parametrize("size", ["phone", "large"])
@@ -82,8 +81,8 @@ def test_a_screen_fits_a_phone_and_a_wall(
     width, height = SIZES[size]
     page.set_viewport_size({"width": width, "height": height})
     open_page(page, name, lab)
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"{name}-{size}.png")
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}-{size}.png")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -92,6 +92,41 @@ def test_a_queue_is_written_parsed_tried_out_made_changed_and_paused(
         muster.client().get_queue("lab")
 
 
+def test_a_config_is_edited_as_it_is_whatever_its_shape(muster: Installation, page: Page) -> None:
+    limits = {"nvidia.com/gpu": "{{gpus}}"}
+    containers = [
+        {"resources": {"limits": limits}, "name": "main"},
+        {"args": ["-v"], "image": "acme/beside:1"},
+    ]
+    config = {"template": {"spec": {"containers": containers}}}
+    variables = {"gpus": {"type": "integer", "default": 1, "maximum": 2}}
+    client = muster.client()
+    client.create_queue(QueueRequest(name="deep", resource="kubernetes", config=config, variables=variables))
+    page.goto("/queues/deep")
+    page.get_by_role("button", name="Edit config").click()
+    drawer(page).get_by_label("Max of gpus").fill("4")
+    drawer(page).get_by_role("button", name="Save as a new version").click()
+    expect(drawer(page)).to_have_count(0)
+    changed = client.get_queue("deep")
+    assert changed.version == 2
+    assert changed.config == config
+
+
+def test_the_last_preview_stays_while_the_config_cannot_be_read(muster: Installation, page: Page) -> None:
+    page.goto("/queues?create=new")
+    form = drawer(page)
+    expect(form.get_by_label("Name", exact=True)).to_be_focused()
+    write(page, "env:\n  SIZE: big {{size}}\n")
+    form.get_by_role("button", name="Parse configuration").click()
+    preview = form.get_by_role("complementary", name="Preview")
+    expect(preview).to_contain_text("variable size")
+    write(page, "env:\n  SIZE: [big {{size}}\n")
+    expect(form.get_by_role("list", name="Problems")).to_be_visible()
+    expect(preview).to_contain_text("As it was before")
+    expect(preview).to_contain_text("variable size")
+    expect(form.get_by_text("not used any more")).to_have_count(0)
+
+
 def test_bad_yaml_is_told_at_its_line_and_where_the_cursor_is(muster: Installation, page: Page) -> None:
     page.goto("/queues?create=new")
     form = drawer(page)

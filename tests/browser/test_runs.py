@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
@@ -121,6 +122,17 @@ def test_a_line_has_an_address(muster: Installation, page: Page) -> None:
     run.wait(60)
     page.goto(f"/runs/{run.id}?tab=logs&line=3210")
     expect(page.locator(".log-line.marked")).to_contain_text("line number 3210")
+
+
+def test_the_count_of_lines_grows_with_the_log(muster: Installation, page: Page, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    program = f"echo one; while [ ! -e {go} ]; do sleep 0.05; done; echo two; echo three"
+    run = muster.launch(["sh", "-c", program], name="counted")
+    page.goto(f"/runs/{run.id}?tab=logs")
+    count = page.locator(".log-status")
+    expect(count).to_have_text("1 line")
+    go.touch()
+    expect(count).to_have_text("3 lines")
 
 
 def test_replicas_are_merged_and_each_has_its_own_log(muster: Installation, page: Page) -> None:

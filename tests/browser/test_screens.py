@@ -6,6 +6,7 @@ The pictures go to `.web/screenshots`, for people to look at. Queues and agents 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -16,7 +17,16 @@ from playwright.sync_api import Browser, Page, expect
 from accessibility import check_accessible
 from browser.hands import launch_drawer, picture, unfold
 from installation import Installation, until
-from muster.wire.agents import AgentRequest
+from muster.domain.observation import ReplicaState
+from muster.wire.agents import (
+    AgentRequest,
+    PollRequest,
+    ReplicaFact,
+    ReportBatch,
+    ReportModel,
+    UsageBatch,
+    UsageSample,
+)
 from muster.wire.clusters import ClusterNodeModel, ClusterReport, VolumeClaimModel
 from muster.wire.groups import GridRequest
 from muster.wire.queues import QueueRequest
@@ -197,9 +207,11 @@ def test_the_sign_in_is_accessible_and_says_what_is_wrong(
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     installation = Installation(tmp_path_factory.mktemp("empty"))
-    installation.start()
-    yield installation
-    installation.destroy()
+    try:
+        installation.start()
+        yield installation
+    finally:
+        installation.destroy()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -227,6 +239,63 @@ def test_the_cluster_shows_what_is_free_by_node(muster: Installation, page: Page
     expect(nodes.get_by_role("row").filter(has_text="gpu-a")).to_contain_text("3 of 8")
     expect(nodes.get_by_role("row").filter(has_text="gpu-b")).to_contain_text("cordoned")
     expect(page.get_by_role("table", name="Volume claims")).to_contain_text("tutorial")
+
+
+def test_the_use_of_gpus_is_drawn_for_each_replica(muster: Installation, page: Page, world: object) -> None:
+    """As an agent tells it that can ask its GPUs; there are none here."""
+    client = muster.client()
+    client.create_queue(QueueRequest(name="measured", config={}))
+    size = ResourcesModel(millicpus=8_000, memory=2**33, gpus=2)
+    me = AgentRequest(
+        name="measures",
+        incarnation="incarnation-2",
+        engine="process",
+        host="gpu-host",
+        locality="gpu-host",
+        version="1",
+        max_jobs=2,
+        total=size,
+        queues=["measured"],
+    )
+    agent = client.register_agent(me)
+    run = muster.launch(["train"], queue="measured", name="hot", training={"nodes": 2, "launcher": "plain"})
+    asked = PollRequest(incarnation=me.incarnation, slots=1, free=size, wait=20)
+    (claim,) = client.poll_work(agent.id, asked).claims
+    seen = [
+        ReportModel(
+            run_id=run.id,
+            attempt=claim.attempt,
+            epoch=claim.epoch,
+            seq=rank + 1,
+            fact=ReplicaFact(rank=rank, state=ReplicaState.RUNNING, node="gpu-host"),
+        )
+        for rank in range(2)
+    ]
+    client.send_reports(agent.id, ReportBatch(incarnation=me.incarnation, reports=seen))
+    now = time.time()
+    samples = [
+        UsageSample(
+            run_id=run.id,
+            attempt=claim.attempt,
+            rank=rank,
+            at=now + 10 * n,
+            gpu=0.3 * n + 0.1 * rank,
+            gpu_memory=n * 2**30,
+        )
+        for rank in range(2)
+        for n in range(3)
+    ]
+    client.send_usage(agent.id, UsageBatch(incarnation=me.incarnation, samples=samples))
+    page.goto(f"/runs/{run.id}?tab=resources")
+    charts = page.locator(".charts")
+    expect(charts).to_contain_text("GPU (%)")
+    expect(charts).to_contain_text("GPU memory")
+    gpu = page.get_by_role("figure", name="GPU (%)")
+    expect(gpu).to_contain_text("Rank 060")
+    expect(gpu).to_contain_text("Rank 170")
+    check_accessible(page)
+    picture(page, "run-gpus", "light")
+    run.stop()
 
 
 def test_a_launch_is_offered_the_claims_of_its_namespace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,11 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from accessibility import check_accessible
+from browser.hands import SCREENSHOTS
 from installation import Installation
 from muster.domain.access import Role
 from muster.wire.accounts import RoleRequest, UserRequest
-
-SCREENSHOTS = Path(__file__).parents[2] / ".web" / "screenshots"
 
 
 def answers_to(muster: Installation, key: str) -> int:

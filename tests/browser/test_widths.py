@@ -5,16 +5,15 @@ Pictures of all are left in `.web/screenshots/SCREEN-WIDTH-SCHEME.png` for peopl
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from browser.hands import SCREENSHOTS
 from installation import Installation
 from screens import SCREENS, furnished, open_screen
 
-PICTURES = Path(__file__).parents[2] / ".web" / "screenshots"
 SIZES = ((380, 760), (768, 1024), (1440, 900), (3840, 2160))
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 #: Controls that stick out of the window, are cut off by what is around them, or narrower than their words
@@ -61,11 +60,21 @@ def words(muster: Installation) -> dict[str, str]:
     return furnished(muster)
 
 
+def test_the_chosen_tab_is_in_sight_on_a_telephone(
+    muster: Installation, page: Page, words: dict[str, str]
+) -> None:
+    page.set_viewport_size({"width": 380, "height": 760})
+    open_screen(page, "run-manifest", words)
+    expect(page.get_by_role("tab", name="Manifest")).to_be_in_viewport(ratio=1)
+    page.keyboard.press("1")
+    expect(page.get_by_role("tab", name="Overview")).to_be_in_viewport(ratio=1)
+
+
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_fits_every_window(
     muster: Installation, page: Page, words: dict[str, str], name: str
 ) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     open_screen(page, name, words)
     wrong = []
     for width, height in SIZES:
@@ -73,6 +82,6 @@ def test_a_screen_fits_every_window(
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
             page.evaluate(_SETTLED)
-            page.screenshot(path=PICTURES / f"{name}-{width}-{scheme}.png")
+            page.screenshot(path=SCREENSHOTS / f"{name}-{width}-{scheme}.png")
         wrong += [f"{width}: {fault}" for fault in page.evaluate(_WRONG)]
     assert not wrong

@@ -12,6 +12,8 @@ import "./design/runs.css";
 import "./design/run.css";
 import { followEvents } from "./api/follow";
 import { router } from "./router";
+import { filterFromSearch } from "./runs/filter";
+import { beginRuns } from "./runs/useRunPages";
 import { Toasts } from "./ui/Toasts";
 
 const noticeSignOut = (error: unknown) => {
@@ -32,6 +34,8 @@ const client: QueryClient = new QueryClient({
   },
 });
 followEvents(client);
+if (location.pathname === "/runs" || location.pathname === "/")
+  beginRuns(filterFromSearch(Object.fromEntries(new URLSearchParams(location.search))));
 
 const root = document.getElementById("root");
 if (root) {

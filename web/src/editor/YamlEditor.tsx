@@ -18,12 +18,21 @@ export interface YamlEditorProps {
 
 const CodeEditor = lazy(() => import("./CodeEditor").then((module) => ({ default: module.CodeEditor })));
 
+/** As high as the editor that takes its place. */
+function Waiting() {
+  return (
+    <div className="yaml-editor-host">
+      <Skeleton rows={8} />
+    </div>
+  );
+}
+
 /** A text field for YAML and JSON: colours, completion from a schema, problems marked where they are and
  * listed below. Its code is loaded when one is shown first. */
 export function YamlEditor(props: YamlEditorProps) {
   return (
     <div className="yaml-editor">
-      <Suspense fallback={<Skeleton rows={8} />}>
+      <Suspense fallback={<Waiting />}>
         <CodeEditor {...props} />
       </Suspense>
       {props.readOnly ? null : <p className="hidden-label">{m.editor.keys}</p>}

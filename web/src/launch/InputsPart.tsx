@@ -6,13 +6,14 @@ import type { InputField } from "./inputs";
 const l = m.launch;
 
 export function InputsPart() {
-  const { inputs } = useForm().around;
+  const { draft, around } = useForm();
+  const { inputs } = around;
   return (
     <Section title={l.inputs} hint={inputs.fields.length ? l.inputsHint : l.inputsNone}>
       {inputs.fields.map((field) => (
         <OneInput key={field.name} field={field} />
       ))}
-      {inputs.open ? (
+      {inputs.open || draft.extra.length ? (
         <RowList of="extra" words={{ name: l.inputName, value: l.inputValue, add: l.addInput }} />
       ) : null}
     </Section>

@@ -39,7 +39,6 @@ export function LaunchForm({
 }) {
   const navigate = useNavigate();
   const [draft, setDraft] = useState(initial);
-  const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [tried, setTried] = useState(false);
   const [busy, setBusy] = useState(false);
   const [refused, setRefused] = useState<{ text: string; error: ProblemError } | null>(null);
@@ -80,7 +79,7 @@ export function LaunchForm({
     ...own,
     ...(tried ? missing : {}),
   };
-  const shown = Object.entries(faults).filter(([field]) => tried || touched.has(field));
+  const shown = Object.entries(faults).filter(([field]) => tried || draft.typed.has(field));
 
   useEffect(() => firstField()?.focus(), []);
   // What is wrong is looked for when it has been drawn.
@@ -120,11 +119,13 @@ export function LaunchForm({
     draft,
     around,
     change: (part: Partial<Draft>, field: string) => {
-      setDraft((before) => ({ ...before, ...part }));
       const whole = field.split(".")[0] ?? ""; // what is said of all its rows counts, too
-      if (field) setTouched((before) => new Set([...before, field, whole]));
+      setDraft((before) => {
+        const after = { ...before, ...part };
+        return field ? { ...after, typed: new Set([...after.typed, field, whole]) } : after;
+      });
     },
-    fault: (field: string) => (tried || touched.has(field) ? faults[field] : undefined),
+    fault: (field: string) => (tried || draft.typed.has(field) ? faults[field] : undefined),
   };
   const entities = [...new Set(queues.map((queue) => queue.entity))].filter((one) => mayLaunch(me, one));
   return (

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useId, useState } from "react";
 import { api, ask } from "../api/client";
 import { m } from "../messages";
-import { SOURCES, withSource } from "./draft";
+import { SOURCES, withoutRecipe, withSource } from "./draft";
 import { Field, Section, TextField, useForm } from "./form";
 
 const l = m.launch;
@@ -106,7 +106,8 @@ function JobFields() {
   const names = (jobs.data?.items ?? []).map((job) => `${job.project}/${job.name}`);
   const take = (job: string) => {
     const project = job.includes("/") ? job.slice(0, job.indexOf("/")) : draft.project;
-    if (job !== draft.job) change({ job, version: "latest", project }, "job");
+    if (job === draft.job) return;
+    change({ ...(draft.job ? withoutRecipe(draft) : {}), job, version: "latest", project }, "job");
   };
   const known = names.includes(text); // the list may come after the typing
   // biome-ignore lint/correctness/useExhaustiveDependencies: what is typed is taken once, when it is known

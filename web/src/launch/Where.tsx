@@ -1,6 +1,7 @@
 /** Where it runs, under which name, and the values its queue asks for. */
 import type { Queue } from "../api/client";
 import { m } from "../messages";
+import { withoutRecipe } from "./draft";
 import { Field, Section, TextField, useForm } from "./form";
 import type { Variable } from "./queue";
 
@@ -22,8 +23,9 @@ export function Where({ queues, entities }: { queues: readonly Queue[]; entities
               value={draft.entity}
               onChange={(event) => {
                 const entity = event.target.value;
+                const ofJob = draft.source === "job" ? { ...withoutRecipe(draft), job: "" } : {};
                 const first = queues.find((queue) => queue.entity === entity)?.name ?? "";
-                change({ entity, queue: first, ...(draft.source === "job" ? { job: "" } : {}) }, "entity");
+                change({ ...ofJob, entity, queue: first }, "entity");
               }}
             >
               {entities.map((entity) => (

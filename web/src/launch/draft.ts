@@ -2,8 +2,8 @@
 import type { JobVersion, Run } from "../api/client";
 import { m } from "../messages";
 import { shellWords } from "../ui/format";
-import { at, inputsOf, type Tree, textOf } from "./inputs";
-import { scalarText } from "./scalar";
+import { at, type InputField, inputsOf, type Tree, textOf } from "./inputs";
+import { NotReadable, readScalar, scalarText } from "./scalar";
 import { splitCommand } from "./words";
 
 export const SOURCES = ["job", "image", "git", "command"] as const;
@@ -47,6 +47,7 @@ export interface Draft {
   readonly shape: { readonly [key in ShapeKey]: string };
   readonly workdir: string;
   readonly unread: string; //: why the edited config is no overrides yet; empty: it is
+  readonly typed: ReadonlySet<string>; //: fields somebody wrote in; what is loaded later leaves them alone
 }
 
 const NO_SHAPE: Draft["shape"] = {
@@ -83,6 +84,7 @@ export const EMPTY: Draft = {
   shape: NO_SHAPE,
   workdir: "",
   unread: "",
+  typed: new Set(),
 };
 
 /** What is recorded: of a job's version, or of a run. What is not changed in the form is not sent. */
@@ -159,19 +161,48 @@ export const newRow = (name = "", value = "", kept = false): Row => ({ id: ++ids
 const texts = (tree: Tree) =>
   Object.fromEntries(Object.entries(tree).map(([name, value]) => [name, String(value ?? "")]));
 
-/** The form with the recipe filled in: what runs, and with which inputs. */
+/** The form with the recipe filled in: what runs, and with which inputs. What was typed stays. */
 export function withRecipe(draft: Draft, base: Base): Draft {
   const { fields } = inputsOf(base.inputs, base.config);
+  const training = texts(base.training);
+  const keep = (field: string, own: string, recorded: string) => (draft.typed.has(field) ? own : recorded);
+  const taken = new Set<Row>();
+  const inputs = fields.map((field) => {
+    const row = draft.extra.find(({ name, kept }) => !kept && name.trim() === field.name);
+    const typed = row && textOfRow(field, row);
+    if (row && typed !== undefined) taken.add(row);
+    const own = typed ?? draft.inputs[field.name] ?? "";
+    const recorded = typed ?? textOf(field, at(base.config, field.path));
+    return [field.name, keep(`inputs.${field.name}`, own, recorded)] as const;
+  });
   return {
     ...draft,
-    entrypoint: shellWords(base.entrypoint),
-    command: shellWords(base.arguments),
-    inputs: Object.fromEntries(
-      fields.map((field) => [field.name, textOf(field, at(base.config, field.path))]),
-    ),
-    extra: [],
-    shape: { ...NO_SHAPE, ...(texts(base.training) as Partial<Draft["shape"]>) },
+    entrypoint: keep("entrypoint", draft.entrypoint, shellWords(base.entrypoint)),
+    command: keep("command", draft.command, shellWords(base.arguments)),
+    inputs: Object.fromEntries(inputs),
+    extra: draft.extra.filter((row) => !taken.has(row)),
+    shape: Object.fromEntries(
+      SHAPE.map((key) => [key, keep(`training.${key}`, draft.shape[key], training[key] ?? "")]),
+    ) as Draft["shape"],
   };
+}
+
+/** What an added row says of an input that turned out to be declared; undefined: nothing this field can show. */
+function textOfRow(field: InputField, row: Row): string | undefined {
+  try {
+    return textOf(field, readScalar(row.value));
+  } catch (error) {
+    if (!(error instanceof NotReadable)) throw error;
+    return undefined;
+  }
+}
+
+const OF_RECIPE = /^(?:entrypoint|command|inputs|extra|training)(?:\.|$)/;
+
+/** Nothing of a job that was chosen before. */
+export function withoutRecipe(draft: Draft): Draft {
+  const typed = new Set([...draft.typed].filter((field) => !OF_RECIPE.test(field)));
+  return withRecipe({ ...draft, extra: [], typed }, NOTHING);
 }
 
 /** And with where and how the run was launched. */
@@ -195,7 +226,7 @@ export function withRun(draft: Draft, run: Run, base: Base): Draft {
 /** Another source: a command stays, what a job said does not. */
 export function withSource(draft: Draft, source: Source): Draft {
   const ofJob = draft.source === "job" || source === "job";
-  return ofJob ? { ...withRecipe(draft, NOTHING), source } : { ...draft, source };
+  return ofJob ? { ...withoutRecipe(draft), source } : { ...draft, source };
 }
 
 function volumeRow(text: string): Row {

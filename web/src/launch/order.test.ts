@@ -8,6 +8,7 @@ import {
   lacking,
   NOTHING,
   newRow,
+  withoutRecipe,
   withRecipe,
   withRun,
 } from "./draft";
@@ -136,6 +137,44 @@ it("of a job, only what is not as recorded is sent", () => {
     config: { lr: 0.7 },
     training: { nodes: 4 },
   });
+});
+
+it("what was typed before the recipe came is kept", () => {
+  const base = baseOfJob(VERSION);
+  const [declared, other] = [newRow("lr", "0.9"), newRow("seed", "7")];
+  const typing = draft({
+    source: "job",
+    job: "digits/trainer",
+    command: "--epochs 9",
+    extra: [declared, other],
+    shape: { ...EMPTY.shape, nodes: "4" },
+    typed: new Set(["command", "extra", "training", "training.nodes"]),
+  });
+  const filled = withRecipe(typing, base);
+  expect(filled).toMatchObject({
+    entrypoint: "python train.py",
+    command: "--epochs 9",
+    inputs: { lr: "0.9", tags: '["a"]' },
+    extra: [other],
+  });
+  expect(filled.shape).toMatchObject({ nodes: "4", procs_per_node: "1" });
+  const { order, faults } = orderOf(filled, around(base));
+  expect(faults).toEqual({});
+  expect(order.body).toMatchObject({
+    arguments: ["--epochs", "9"],
+    config: { lr: 0.9, seed: 7 },
+    training: { nodes: 4 },
+  });
+});
+
+it("another version keeps what was typed over the one before, another job does not", () => {
+  const filled = withRecipe(draft({ source: "job", job: "digits/trainer" }), baseOfJob(VERSION));
+  const typed = { ...filled, inputs: { ...filled.inputs, lr: "0.7" }, typed: new Set(["name", "inputs.lr"]) };
+  const next = baseOfJob({ ...VERSION, config: { lr: 0.1, tags: ["b"] } });
+  expect(withRecipe(typed, next).inputs).toEqual({ lr: "0.7", tags: '["b"]' });
+  const emptied = withoutRecipe(typed);
+  expect([...emptied.typed]).toEqual(["name"]);
+  expect(withRecipe(emptied, next).inputs).toEqual({ lr: "0.1", tags: '["b"]' });
 });
 
 it("a run is launched again as it was, but for what is changed", () => {

@@ -11,7 +11,7 @@ import {
   TriangleAlert,
   WrapText,
 } from "lucide-react";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { api, ask, type Run } from "../api/client";
 import { m } from "../messages";
 import { ENDED } from "../runs/filter";
@@ -317,6 +317,7 @@ function Reader({ run, book, attempt, rank, many, goesOn, asked, find, onAsked, 
 }
 
 function LogStatus({ book, goesOn }: { book: LogBook; goesOn: boolean }) {
+  useSyncExternalStore(book.subscribe, book.snapshot);
   const rows = book.table.rows;
   return (
     <div className="log-status faint num">

@@ -821,6 +821,7 @@ export const en = {
     previewHint: "What a launch would start, with the defaults.",
     previewLabel: "The rendered object",
     previewWaits: "It is shown here as soon as the configuration is whole.",
+    previewOld: "As it was before: what is written now cannot be rendered yet.",
     sample: "Image, command and id are samples.",
     create: "Create queue",
     save: "Save as a new version",

@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useMemo, useRef } from "react";
 import { api, ask } from "../api/client";
 import { m } from "../messages";
 import { YamlView } from "../run/YamlView";
@@ -38,13 +38,17 @@ export function Preview({
     gcTime: 60_000,
     placeholderData: keepPreviousData,
   });
-  const lines = useMemo(() => (data ? yamlLines(data.manifest) : []), [data]);
+  const good = useRef(data); // stays while what is being written cannot be rendered
+  if (data) good.current = data;
+  const shown = good.current;
+  const lines = useMemo(() => (shown ? yamlLines(shown.manifest) : []), [shown]);
+  const old = !ready || (error && !data);
   return (
     <aside className="preview" aria-label={f.preview}>
       <h3>{f.preview}</h3>
-      <p className="dim">{data ? `${f.previewHint} ${f.sample}` : f.previewWaits}</p>
+      <p className="dim">{!shown ? f.previewWaits : old ? f.previewOld : `${f.previewHint} ${f.sample}`}</p>
       {error && ready ? <ErrorNote error={error} /> : null}
-      {data ? <YamlView lines={lines} sources={data.sources} label={f.previewLabel} /> : null}
+      {shown ? <YamlView lines={lines} sources={shown.sources} label={f.previewLabel} /> : null}
     </aside>
   );
 }

@@ -69,6 +69,9 @@ const blank = (entity: string): Draft => ({
   rules: NO_RULES,
 });
 
+const firstField = (): HTMLElement | null =>
+  document.querySelector<HTMLElement>(".drawer .fields input:not(:disabled)");
+
 export function QueueDrawer({ queue, onClose }: { queue?: Queue; onClose: () => void }) {
   const me = useMe();
   const [dirty, setDirty] = useState(false);
@@ -78,7 +81,7 @@ export function QueueDrawer({ queue, onClose }: { queue?: Queue; onClose: () => 
     <Dialog.Root open onOpenChange={(next) => !next && close()} disablePointerDismissal>
       <Dialog.Portal>
         <Dialog.Backdrop className="backdrop of-drawer" />
-        <Dialog.Popup className="drawer">
+        <Dialog.Popup className="drawer" initialFocus={() => firstField() ?? true}>
           <div className="drawer-head">
             <Dialog.Title>{queue ? f.editTitle(queue.name) : f.createTitle}</Dialog.Title>
             <Dialog.Description className="dim">
@@ -281,7 +284,7 @@ function Form({
             <h3>{f.variables}</h3>
             <VariableRows
               rows={draft.rows}
-              used={parsed ? new Set(parsed.variables.map((one) => one.name)) : null}
+              used={parsed && !parsed.errors.length ? new Set(parsed.variables.map((one) => one.name)) : null}
               onChange={(rows) => set({ rows })}
             />
           </section>

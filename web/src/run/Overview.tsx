@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { CircleHelp, Lightbulb, TriangleAlert } from "lucide-react";
+import { CircleCheck, CircleHelp, Lightbulb, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Explanation, Run } from "../api/client";
 import { plainText } from "../logs/ansi";
@@ -9,14 +9,15 @@ import { bytes, cores, shellWords } from "../ui/format";
 import { Skeleton } from "../ui/Notes";
 import { StateIcon } from "../ui/StateBadge";
 import { Ago } from "../ui/Time";
-import { useWhy } from "./queries";
+import { useEvents, useWhy } from "./queries";
 import { Timeline } from "./Timeline";
 
 const o = m.overview;
 
 export function Overview({ run }: { run: Run }) {
   const why = useWhy(run.id);
-  if (why.isPending) return <Skeleton />; // it stands above all else, and would push that down
+  const events = useEvents(run.id); // of the timeline
+  if (why.isPending || events.isPending) return <Skeleton />; // both stand above the rest, and would push it down
   return (
     <div className="overview">
       <div className="overview-main">
@@ -54,7 +55,7 @@ function Block({ title, action, children }: { title: string; action?: ReactNode;
 function Why({ run, why }: { run: Run; why: Explanation }) {
   const failed = run.state === "failed";
   const waits = ["queued", "claimed", "pending"].includes(run.state);
-  const Icon = failed ? TriangleAlert : CircleHelp;
+  const Icon = failed ? TriangleAlert : run.state === "succeeded" ? CircleCheck : CircleHelp;
   const evidence = why.failure?.evidence.trim();
   return (
     <section

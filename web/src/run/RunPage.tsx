@@ -2,7 +2,7 @@ import { Tabs } from "@base-ui/react/tabs";
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronRight, CopyPlus, RotateCw, Square, Trash2 } from "lucide-react";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { api, ask, ProblemError, type Run } from "../api/client";
 import { useLaunch } from "../launch/address";
 import { LogsTab } from "../logs/LogsTab";
@@ -84,13 +84,19 @@ function Loaded({ run }: { run: Run }) {
       search: next === "overview" ? {} : { tab: next },
       replace: true,
     });
+  const tabs = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const [list, chosen] = [tabs.current, tabs.current?.children[TABS.indexOf(tab)]];
+    if (!list || !(chosen instanceof HTMLElement)) return;
+    list.scrollLeft = chosen.offsetLeft - (list.clientWidth - chosen.offsetWidth) / 2; // on narrow screens
+  }, [tab]);
   useKeys(Object.fromEntries(TABS.map((one, i) => [String(i + 1), () => open(one)])));
   return (
     <div className="page run-page">
       <Crumbs name={run.name} />
       <Head run={run} />
       <Tabs.Root value={tab} onValueChange={(next) => open(next as Tab)} className="tabs">
-        <Tabs.List className="tab-list" aria-label={m.run.tabs.label}>
+        <Tabs.List ref={tabs} className="tab-list" aria-label={m.run.tabs.label}>
           {TABS.map((one) => (
             <Tabs.Tab key={one} value={one} className="tab">
               {m.run.tabs[one]}

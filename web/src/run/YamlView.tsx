@@ -22,11 +22,12 @@ export function YamlView({
 
 function Line({ line, source }: { line: YamlLine; source: string | undefined }) {
   const word = source?.split(" ")[0]?.replace(",", "") ?? "";
+  const hang = `${2 * (line.indent + line.dashes) + 2}ch`; // a long value goes on deeper than its key
   return (
     <div className="yaml-line">
-      <span className="yaml-text">
+      <span className="yaml-text" style={{ paddingLeft: hang, textIndent: `-${hang}` }}>
         {"  ".repeat(line.indent)}
-        {line.dash ? <span className="faint">- </span> : null}
+        {line.dashes ? <span className="faint">{"- ".repeat(line.dashes)}</span> : null}
         {line.key !== null ? <span className="yaml-key">{line.key}:</span> : null}
         {line.value !== null ? (
           <span className={`yaml-${line.kind}`}>

@@ -26,6 +26,37 @@ it("data becomes YAML that says the same, each line with its pointer", () => {
   expect(lines.map((line) => line.pointer)).toContain("/spec/a~1b/0/args/1");
 });
 
+it("what stands behind a dash is deeper than what stands below it", () => {
+  const lines = yamlLines({
+    containers: [
+      { resources: { limits: { cpu: 1 } }, name: "main" },
+      { args: ["a"], tty: true },
+    ],
+    grid: [[1, [2, { x: { w: 3 }, z: 4 }]], [5], []],
+  });
+  expect(yamlText(lines)).toBe(
+    [
+      "containers:",
+      "  - resources:",
+      "      limits:",
+      "        cpu: 1",
+      "    name: main",
+      "  - args:",
+      "      - a",
+      "    tty: true",
+      "grid:",
+      "  - - 1",
+      "    - - 2",
+      "      - x:",
+      "          w: 3",
+      "        z: 4",
+      "  - - 5",
+      "  - []",
+      "",
+    ].join("\n"),
+  );
+});
+
 it("what YAML could mistake is quoted", () => {
   const tricky = ["null", "12", "a: b", "- x", "#c", " lead", "line\nbreak", "{{gpus}}", "<b>", "true"];
   for (const line of yamlLines(tricky)) expect(line.value).toMatch(/^".*"$/s);

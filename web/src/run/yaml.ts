@@ -1,7 +1,7 @@
 /** Data as lines of YAML, each with the place it came from, so that its source can stand beside it. */
 export interface YamlLine {
-  readonly indent: number;
-  readonly dash: boolean;
+  readonly indent: number; //: in steps of two columns
+  readonly dashes: number; //: of the lists that begin an item here; each is as wide as a step
   readonly key: string | null;
   readonly value: string | null; //: of a leaf
   readonly kind: "text" | "number" | "word" | "none";
@@ -10,7 +10,7 @@ export interface YamlLine {
 
 export function yamlLines(data: unknown): YamlLine[] {
   const lines: YamlLine[] = [];
-  write(lines, data, { indent: 0, dash: false, key: null, pointer: "" });
+  write(lines, data, { indent: 0, dashes: 0, key: null, pointer: "" });
   return lines;
 }
 
@@ -21,38 +21,30 @@ export function yamlText(lines: readonly YamlLine[]): string {
 export function lineText(line: YamlLine): string {
   const key = line.key === null ? "" : `${line.key}:`;
   const value = line.value === null ? "" : `${key ? " " : ""}${line.value}`;
-  return `${"  ".repeat(line.indent)}${line.dash ? "- " : ""}${key}${value}`;
+  return `${"  ".repeat(line.indent)}${"- ".repeat(line.dashes)}${key}${value}`;
 }
 
 type Head = Omit<YamlLine, "value" | "kind">;
 
 function write(lines: YamlLine[], data: unknown, head: Head): void {
   const escaped = (part: string) => part.replaceAll("~", "~0").replaceAll("/", "~1");
-  if (Array.isArray(data) && data.length) {
+  const isList = Array.isArray(data);
+  const column = head.indent + head.dashes;
+  if (typeof data === "object" && data !== null && Object.keys(data).length) {
     if (head.key !== null) lines.push({ ...head, value: null, kind: "none" });
-    const indent = head.key === null ? head.indent : head.indent + 1;
-    data.forEach((item, i) => {
-      write(lines, item, { indent, dash: true, key: null, pointer: `${head.pointer}/${i}` });
-    });
-  } else if (typeof data === "object" && data !== null && Object.keys(data).length) {
-    if (head.key !== null) lines.push({ ...head, value: null, kind: "none" });
-    const deeper = head.key !== null || head.dash ? head.indent + 1 : head.indent;
+    const inner = head.key === null ? column : column + 1;
     Object.entries(data).forEach(([name, value], i) => {
-      const first = i === 0 && head.key === null && head.dash;
+      const beside = i === 0 && head.key === null; // it stands behind the dashes
       write(lines, value, {
-        indent: first ? head.indent : deeper,
-        dash: first,
-        key: scalar(name),
+        indent: beside ? head.indent : inner,
+        dashes: (beside ? head.dashes : 0) + (isList ? 1 : 0),
+        key: isList ? null : scalar(name),
         pointer: `${head.pointer}/${escaped(name)}`,
       });
     });
   } else {
     const kind = typeof data === "string" ? "text" : typeof data === "number" ? "number" : "word";
-    const value = Array.isArray(data)
-      ? "[]"
-      : typeof data === "object" && data !== null
-        ? "{}"
-        : scalar(data);
+    const value = isList ? "[]" : typeof data === "object" && data !== null ? "{}" : scalar(data);
     lines.push({ ...head, value, kind });
   }
 }

@@ -51,6 +51,19 @@ const newestFirst = (count: number) => Array.from({ length: count }, (_, i) => r
 const ids = (rows: readonly Row[]) => rows.map((row) => row.id);
 
 describe("pages of runs", () => {
+  it("are begun once, by whoever comes first, and looked at again by whoever comes back", async () => {
+    let runs = newestFirst(3);
+    const fetchPage = vi.fn(server(() => runs));
+    const pages = new RunPages(fetchPage);
+    pages.begin();
+    pages.begin();
+    await vi.waitFor(() => expect(pages.snapshot().rows).toHaveLength(3));
+    expect(fetchPage).toHaveBeenCalledTimes(1);
+    runs = newestFirst(4);
+    pages.begin();
+    await vi.waitFor(() => expect(pages.snapshot().rows).toHaveLength(4));
+  });
+
   it("are read one after the other until there are none", async () => {
     const pages = new RunPages(server(() => newestFirst(250)));
     for (let i = 0; i < 5; i++) await pages.loadMore();

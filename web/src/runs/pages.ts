@@ -142,6 +142,12 @@ export class RunPages {
 
   readonly snapshot = (): Snapshot => this.shown;
 
+  /** The first page, unless it is on its way; of a list that was read before, what is new. */
+  begin(): void {
+    if (this.begun) this.refreshHead();
+    else if (!this.busy) void this.loadMore();
+  }
+
   /** The next page, after what is on its way; nothing if there is none. */
   async loadMore(): Promise<void> {
     this.moreWanted = this.busy;

@@ -29,11 +29,14 @@ function pagesOf(key: string): RunPages {
   return pages;
 }
 
+/** Asks for the first page before anybody looks: it comes while the rest of the page is made. */
+export const beginRuns = (filter: RunFilter): void => pagesOf(JSON.stringify(queryOf(filter))).begin();
+
 export function useRunPages(filter: RunFilter) {
   const key = JSON.stringify(queryOf(filter));
   const pages = useMemo(() => pagesOf(key), [key]);
   useEffect(() => {
-    pages.refreshHead();
+    pages.begin();
     const quiet = live.listen((events) => pages.take(events));
     const calm = live.resync(pages.reread);
     const back = live.watchLink(() => live.link === "live" && pages.snapshot().error && pages.reread());

@@ -7,15 +7,17 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Confirm } from "../ui/Confirm";
 import { Command } from "../ui/Copy";
-import { ErrorNote, Skeleton } from "../ui/Notes";
+import { ErrorNote } from "../ui/Notes";
 import { Ago } from "../ui/Time";
 import { say } from "../ui/Toasts";
 
 const s = m.settings;
 
+export const useKeys = () => useQuery({ queryKey: ["keys"], queryFn: () => ask(api.GET("/api/v1/keys")) });
+
 export function Keys({ me }: { me: Me }) {
   const client = useQueryClient();
-  const found = useQuery({ queryKey: ["keys"], queryFn: () => ask(api.GET("/api/v1/keys")) });
+  const found = useKeys();
   const [made, setMade] = useState<NewApiKey | null>(null);
   const reload = () => client.invalidateQueries({ queryKey: ["keys"] });
   return (
@@ -36,7 +38,6 @@ export function Keys({ me }: { me: Me }) {
         </div>
       ) : null}
       {found.error ? <ErrorNote error={found.error} onRetry={() => void found.refetch()} /> : null}
-      {found.isPending ? <Skeleton rows={3} /> : null}
       {found.data ? (
         <div className="scroll-x">
           <table className="table" aria-label={s.keys}>

@@ -7,15 +7,18 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Confirm } from "../ui/Confirm";
 import { Command } from "../ui/Copy";
-import { ErrorNote, Skeleton } from "../ui/Notes";
+import { ErrorNote } from "../ui/Notes";
 import { complain, say } from "../ui/Toasts";
 
 const s = m.settings;
 const ROLES: readonly Role[] = ["admin", "member", "viewer"];
 
+export const useEntities = () =>
+  useQuery({ queryKey: ["entities"], queryFn: () => ask(api.GET("/api/v1/entities")) });
+
 export function Teams({ me }: { me: Me }) {
   const client = useQueryClient();
-  const found = useQuery({ queryKey: ["entities"], queryFn: () => ask(api.GET("/api/v1/entities")) });
+  const found = useEntities();
   const reload = () => {
     void client.invalidateQueries({ queryKey: ["me"] });
     return client.invalidateQueries({ queryKey: ["entities"] });
@@ -38,7 +41,6 @@ export function Teams({ me }: { me: Me }) {
         ))}
       </dl>
       {found.error ? <ErrorNote error={found.error} onRetry={() => void found.refetch()} /> : null}
-      {found.isPending ? <Skeleton rows={3} /> : null}
       {(found.data?.items ?? []).map((entity) => (
         <Team key={entity.name} entity={entity} me={me} onChange={reload} />
       ))}

@@ -2,7 +2,7 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type KeyboardEvent, type ReactNode, useDeferredValue, useId, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useDeferredValue, useEffect, useId, useState } from "react";
 import { api, ask } from "../api/client";
 import { m } from "../messages";
 import { StateIcon } from "../ui/StateBadge";
@@ -47,10 +47,16 @@ interface Deeds {
 
 function Search({ onClose, ...deeds }: { onClose: () => void } & Deeds) {
   const [text, setText] = useState("");
-  const [at, setAt] = useState(0);
+  const [picked, setPicked] = useState(""); // the id of an entry; the first is, if nobody picked
+  const [entered, setEntered] = useState(false); // before what was typed had been looked up
   const list = useId();
-  const entries = useEntries(text.trim(), deeds);
-  const current = Math.min(at, entries.length - 1);
+  const { entries, settled } = useEntries(text.trim(), deeds);
+  const found = entries.findIndex((entry) => entry.id === picked);
+  const current = Math.max(0, found);
+  const pick = (id: string) => {
+    setPicked(id);
+    setEntered(false);
+  };
   const choose = (entry: Entry | undefined) => {
     if (!entry) return;
     onClose();
@@ -60,12 +66,19 @@ function Search({ onClose, ...deeds }: { onClose: () => void } & Deeds) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step !== undefined) {
       event.preventDefault();
-      setAt((current + step + entries.length) % Math.max(1, entries.length));
+      pick(entries.at((current + step) % Math.max(1, entries.length))?.id ?? "");
     } else if (event.key === "Enter") {
       event.preventDefault();
-      choose(entries[current]);
+      if (settled) choose(entries[current]);
+      else setEntered(true);
     }
   };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it waits for the answer, not for the entries
+  useEffect(() => {
+    if (!entered || !settled) return;
+    setEntered(false);
+    if (!picked || found >= 0) choose(entries[current]); // what was picked may not match what was typed
+  }, [entered, settled]);
   return (
     <>
       <input
@@ -80,10 +93,16 @@ function Search({ onClose, ...deeds }: { onClose: () => void } & Deeds) {
         onKeyDown={onKey}
         onChange={(event) => {
           setText(event.target.value);
-          setAt(0);
+          pick("");
         }}
       />
-      <div id={list} role="listbox" aria-label={m.palette.label} className="palette-list">
+      <div
+        id={list}
+        role="listbox"
+        aria-label={m.palette.label}
+        aria-busy={!settled}
+        className="palette-list"
+      >
         {entries.map((entry, i) => (
           <div key={entry.id} role="presentation">
             {entry.part !== entries[i - 1]?.part ? <div className="menu-label">{entry.part}</div> : null}
@@ -95,7 +114,7 @@ function Search({ onClose, ...deeds }: { onClose: () => void } & Deeds) {
               aria-selected={i === current}
               className="menu-item"
               data-highlighted={i === current ? "" : undefined}
-              onMouseMove={() => setAt(i)}
+              onMouseMove={() => entry.id !== picked && pick(entry.id)}
               onClick={() => choose(entry)}
               ref={i === current ? (element) => element?.scrollIntoView({ block: "nearest" }) : undefined}
             >
@@ -105,13 +124,14 @@ function Search({ onClose, ...deeds }: { onClose: () => void } & Deeds) {
             </div>
           </div>
         ))}
-        {entries.length === 0 ? <p className="faint palette-none">{m.palette.empty}</p> : null}
+        {settled && entries.length === 0 ? <p className="faint palette-none">{m.palette.empty}</p> : null}
       </div>
     </>
   );
 }
 
-function useEntries(text: string, { onShortcuts, onLaunch }: Deeds): Entry[] {
+/** What matches the text. Until it is settled, runs and jobs are those of what was typed before. */
+function useEntries(text: string, { onShortcuts, onLaunch }: Deeds): { entries: Entry[]; settled: boolean } {
   const navigate = useNavigate();
   const asked = useDeferredValue(text);
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => ask(api.GET("/api/v1/queues")) });
@@ -126,6 +146,7 @@ function useEntries(text: string, { onShortcuts, onLaunch }: Deeds): Entry[] {
     enabled: asked !== "",
     queryFn: () => ask(api.GET("/api/v1/jobs", { params: { query: { limit: 5, text: asked } } })),
   });
+  const answered = [runs, jobs, queues].every((one) => !one.isLoading && !one.isPlaceholderData);
   const matches = (label: string) => label.toLowerCase().includes(text.toLowerCase());
   const pages: Entry[] = [
     {
@@ -178,7 +199,7 @@ function useEntries(text: string, { onShortcuts, onLaunch }: Deeds): Entry[] {
     },
     { id: "keys", part: m.palette.actions, label: m.nav.shortcuts, note: "?", go: onShortcuts },
   ];
-  return [
+  const entries = [
     ...(runs.data?.items ?? []).map((run) => ({
       id: run.id,
       part: m.palette.runs,
@@ -211,4 +232,5 @@ function useEntries(text: string, { onShortcuts, onLaunch }: Deeds): Entry[] {
           }),
       })),
   ];
+  return { entries, settled: asked === text && answered };
 }

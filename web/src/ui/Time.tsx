@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from "react";
-import { duration, exact, relative } from "./format";
+import { duration, exact, relative, took } from "./format";
 
 /** One clock for the page: whatever shows a span of time moves together, once a second. */
 const listeners = new Set<() => void>();
@@ -41,7 +41,7 @@ export function Ago({ at }: { at: string }) {
 /** How long: up to now while there is no end. */
 export function Span({ from, to }: { from: string; to: string | null }) {
   const start = Date.parse(from);
-  if (to !== null) return <span className="num">{duration((Date.parse(to) - start) / 1000)}</span>;
+  if (to !== null) return <span className="num">{took((Date.parse(to) - start) / 1000)}</span>;
   return <Ticking start={start} />;
 }
 

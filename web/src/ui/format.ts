@@ -14,6 +14,11 @@ export function duration(seconds: number): string {
   return `${Math.floor(s / DAY)}d ${Math.floor((s % DAY) / HOUR)}h`;
 }
 
+/** How long something took that is over: with tenths, where seconds say too little. */
+export function took(seconds: number): string {
+  return seconds < 10 ? `${(Math.floor(Math.max(0, seconds) * 10) / 10).toFixed(1)}s` : duration(seconds);
+}
+
 const pad = (n: number) => String(n).padStart(2, "0");
 
 /** `just now`, `5 min ago`, `in 2 h`, `12 Mar` */
