@@ -29,6 +29,7 @@ class Case:
     restarts_all: bool = False  #: whoever fails, all members are started anew
     waits: str = r"Not enough nvidia\.com/gpu: .*1 Insufficient nvidia\.com/gpu.*"  #: while there is no room
     all_or_none: bool = False  #: its scheduler places no member before there is room for all
+    follows_first: bool = False  #: others do not start before the first has, wherever there is room
     makes: tuple[str, ...] = ()  #: what its controller makes beside pods and Services
 
     @property
@@ -120,6 +121,7 @@ PYTORCHJOB = Case(
     plural="pytorchjobs",
     controller=_installed(Cluster.start_training_operator),
     restarting=_pytorchjob,
+    follows_first=True,
 )
 JOBSET = Case(
     name="jobset",

@@ -33,6 +33,7 @@ STAY = 'echo "rank $RANK"; exec sleep 300'
 NO_IMAGE = "127.0.0.1:1/nothing:1"  #: its registry refuses the connection
 SUCCEEDED, FAILED, STOPPED = ReplicaState.SUCCEEDED, ReplicaState.FAILED, ReplicaState.STOPPED
 PREEMPTED, PENDING, RUNNING = ReplicaState.PREEMPTED, ReplicaState.PENDING, ReplicaState.RUNNING
+STARTING = ReplicaState.STARTING
 
 Play = Callable[[Case, ClusterBench, AttemptKey, Path], Awaitable[Outcome]]
 
@@ -141,7 +142,8 @@ async def does_not_fit(case: Case, bench: ClusterBench, key: AttemptKey, folder:
         told = bench.replicas(key)
         is_told = any(re.fullmatch(case.waits, one.reason) for one in told.values())
         up = [rank for rank, one in told.items() if one.state is RUNNING]
-        return is_told and (case.all_or_none or any(said(bench, key, rank) for rank in up))
+        follows = case.follows_first and 1 in told and told[1].state is STARTING
+        return is_told and (case.all_or_none or follows or any(said(bench, key, rank) for rank in up))
 
     await bench.until(waits, f"{case.waits}; told: {bench.replicas(key)}")
     outcome = engine_outcome(bench, key)
@@ -187,6 +189,8 @@ def _without_room(case: Case) -> Expected:
     if case.all_or_none:
         return Expected(state=RunState.PENDING, members=[[waits], [waits]])
     members = [[waits, Told(state=RUNNING, log=f"rank {rank}\n")] for rank in range(2)]
+    if case.follows_first:
+        members[1].append(Told(state=STARTING, log=r"(\[init-\S+\].*\n)*"))
     return Expected(state=RunState.STARTING, members=members)
 
 
