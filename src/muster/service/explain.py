@@ -85,7 +85,7 @@ def _queued(conn: Connection, run: Run, now: datetime) -> Explanation:
         place=count + 1,
         ahead=tuple(_name(other) for other in ahead),
         holding=tuple(_name(other) for other in wait.holding),
-        eta=_eta(conn, queue, len(live), count, now) if any(a.online(now) for a in serving) else None,
+        eta=_eta(conn, queue, live, count, now) if any(a.online(now) for a in serving) else None,
     )
 
 
@@ -154,12 +154,21 @@ def _holds(other: Run, needs: Resources) -> bool:
     )
 
 
-def _eta(conn: Connection, queue: Queue, running: int, behind: int, now: datetime) -> datetime | None:
+def _eta(conn: Connection, queue: Queue, live: Sequence[Run], behind: int, now: datetime) -> datetime | None:
+    """When the first of those that run is likely to end, and then one after the other of those ahead."""
     durations = sorted(runs.recent_durations(conn, queue.id, limit=_ETA_SAMPLES))
     if len(durations) < 3:
         return None
     median = durations[len(durations) // 2]
-    return now + timedelta(seconds=median * (behind + 1) / max(running, 1))
+    first = min((_left(run, median, now) for run in live), default=median)
+    return now + timedelta(seconds=first + median * behind / max(len(live), 1))
+
+
+def _left(run: Run, median: float, now: datetime) -> float:
+    """Seconds. Whatever has outlived most others is likely to go on for as long again."""
+    began = run.head.started_at or now
+    elapsed = max(0.0, (now - began).total_seconds())
+    return median - elapsed if elapsed < median else elapsed
 
 
 def _name(run: Run) -> RunName:

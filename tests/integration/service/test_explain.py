@@ -89,9 +89,16 @@ def test_an_estimate_comes_from_how_long_the_last_runs_took(world: World) -> Non
         world.clock.advance(10)
         agent.report(held, member(0, DONE))
         agent.held.clear()
-    agent.claim(world.launch_one())
+    held = agent.claim(world.launch_one())
+    agent.report(held, member(0, UP, started_at=world.now))
     world.launch_one()
-    assert world.why(world.launch_one()).eta == world.now + timedelta(seconds=20)
+    last = world.launch_one()
+    assert world.why(last).eta == world.now + timedelta(seconds=20)
+    world.clock.advance(4)
+    assert world.why(last).eta == world.now + timedelta(seconds=16)
+    world.clock.advance(600)  # it is not as the others were
+    agent.poll(slots=0)
+    assert world.why(last).eta == world.now + timedelta(seconds=614)
 
 
 @pytest.mark.parametrize(
