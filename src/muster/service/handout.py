@@ -21,7 +21,8 @@ from muster.store import runs, shares
 from muster.store.agents import Served
 from muster.store.database import Tx
 
-LOOK_AHEAD = 64  #: waiting runs, and users, looked at for one that fits
+LOOK_AHEAD = 64  #: waiting runs looked at for one that fits
+_FEW_USERS = 8  #: looked at first; where they have nothing that fits, more and more are
 _EVERYBODY = 1_000_000
 _FIRST_PAGE, _PAGE = 4, 64
 
@@ -51,13 +52,13 @@ def hand_out(tx: Tx, wishes: Sequence[Wish], *, now: datetime) -> Handed:
         tx.alone(f"limits of {entity}")  # what is counted here, nobody else adds to meanwhile
     passed: set[str] = set()
     known: dict[str, dict[str, Standing]] = {}
-    handed = _from_the_front(tx, wishes, queues, known, now) if len(queues) == 1 else None
-    users = LOOK_AHEAD
+    users = max(_FEW_USERS, min(LOOK_AHEAD, 2 * sum(wish.capacity.slots for wish in wishes)))
+    handed = _from_the_front(tx, wishes, queues, known, now, users) if len(queues) == 1 else None
     while handed is None:
         walk = _Walk(tx, queues, now=now, users=users, passed=passed, standings=known)
         handed = walk.hand_out(wishes)
         if walk.ran_out:  # those next in order have nothing for these machines: others may
-            users, handed = _EVERYBODY, None
+            users, handed = users * 8 if users < LOOK_AHEAD else _EVERYBODY, None
         known = {}  # a walk changes them
     return handed
 
@@ -89,6 +90,7 @@ def _from_the_front(
     queues: Mapping[str, Served],
     known: dict[str, dict[str, Standing]],
     now: datetime,
+    look: int,
 ) -> Handed | None:
     """Mostly one user waits, or the order is that of rank, and the first runs fit: then one look is enough.
     None: it is not so; whoever was found to wait is `known` then."""
@@ -97,7 +99,7 @@ def _from_the_front(
         return None
     users: dict[str, Standing] = {}
     if queue.policy.order is QueueOrder.SHARE:
-        users = known[queue.id] = _users(tx, queue, now, LOOK_AHEAD)
+        users = known[queue.id] = _users(tx, queue, now, look)
         if not users:
             return Handed()
         if len(users) > 1:

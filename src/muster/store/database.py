@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 MAX_GROUP = 256  #: writes in one commit
 READERS = 4
-GATHER = 0.002  #: seconds that a write waits for others where several came together before
+GATHER = 0.006  #: seconds at most that a write waits for others that are likely to come
 TRIES = 5  #: of a write that collides with those of other servers
 
 
@@ -98,7 +98,8 @@ class Database:
         self._pulse = postgres.Pulse() if kind == "postgresql" else None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="muster-read")
-        self._company = 1  # writes in the last group
+        self._expected = 1  # writes in the next group
+        self._patience = 0.0  # seconds that it is waited for them
         self._writer = threading.Thread(target=self._write_loop, name="muster-write", daemon=True)
         self._writer.start()
 
@@ -187,20 +188,26 @@ class Database:
             if first is None:
                 return
             group, last = self._gather(first)
-            self._company = len(group)
+            in_vain = len(group) < self._expected
+            began = time.monotonic()
             self._settle(group)
             self._deliver(group)
             if last:
                 return
+            # Whoever was served is likely to ask again, beside those that came meanwhile.
+            self._expected = 1 if in_vain else len(group) + self._jobs.qsize()
+            self._patience = min(GATHER, (time.monotonic() - began) / 2)
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
-        """The writes that wait already, and whether the end was among them. Where several came together
-        the last time, they are waited for a moment: one commit is then likely to serve them all again."""
+        """The writes that wait already, and whether the end was among them. Where more are expected, they
+        are waited for a moment, shorter than a commit takes: one is then likely to serve them all. Without
+        that, writers that ask again and again fall apart into small groups that wait for each other. Where
+        it was in vain, the next time it is not done."""
         group = [first]
-        deadline = time.monotonic() + GATHER
+        deadline = time.monotonic() + self._patience
         while len(group) < MAX_GROUP:
             try:
-                if len(group) < self._company:
+                if len(group) < self._expected:
                     job = self._jobs.get(timeout=max(0.0, deadline - time.monotonic()))
                 else:
                     job = self._jobs.get_nowait()
