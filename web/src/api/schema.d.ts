@@ -4,6 +4,46 @@
  */
 
 export interface paths {
+    "/api/v1/agents/{agent_id}/poll": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Poll Work
+         * @description Renew all leases; wait for work and commands, and answer at once when there is any.
+         */
+        post: operations["poll_work"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{agent_id}/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send Reports
+         * @description What the agent saw. Sending it again is harmless; what is out of date is refused by name.
+         */
+        post: operations["send_reports"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/agents": {
         parameters: {
             query?: never;
@@ -86,46 +126,6 @@ export interface paths {
          * @description Give an agent runs again.
          */
         post: operations["resume_agent"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/agents/{agent_id}/poll": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Poll Work
-         * @description Renew all leases; wait for work and commands, and answer at once when there is any.
-         */
-        post: operations["poll_work"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/agents/{agent_id}/reports": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Send Reports
-         * @description What the agent saw. Sending it again is harmless; what is out of date is refused by name.
-         */
-        post: operations["send_reports"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3958,6 +3958,78 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    poll_work: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The agent protocol: 1 for this server. */
+                "Muster-Protocol": string;
+            };
+            path: {
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PollRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PollAnswer"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    send_reports: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The agent protocol: 1 for this server. */
+                "Muster-Protocol": string;
+            };
+            path: {
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportBatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportAnswer"];
+                };
+            };
+            401: components["responses"]["NotSignedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["BadInput"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     list_agents: {
         parameters: {
             query?: {
@@ -4129,78 +4201,6 @@ export interface operations {
             401: components["responses"]["NotSignedIn"];
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["BadInput"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    poll_work: {
-        parameters: {
-            query?: never;
-            header: {
-                /** @description The agent protocol: 1 for this server. */
-                "Muster-Protocol": string;
-            };
-            path: {
-                agent_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["PollRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PollAnswer"];
-                };
-            };
-            401: components["responses"]["NotSignedIn"];
-            403: components["responses"]["NotAllowed"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["TooLarge"];
-            422: components["responses"]["BadInput"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    send_reports: {
-        parameters: {
-            query?: never;
-            header: {
-                /** @description The agent protocol: 1 for this server. */
-                "Muster-Protocol": string;
-            };
-            path: {
-                agent_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ReportBatch"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReportAnswer"];
-                };
-            };
-            401: components["responses"]["NotSignedIn"];
-            403: components["responses"]["NotAllowed"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["TooLarge"];
             422: components["responses"]["BadInput"];
             503: components["responses"]["Unavailable"];
         };
