@@ -16,6 +16,7 @@ import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirro
 import { tags } from "@lezer/highlight";
 import { CircleAlert } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { m } from "../messages";
 import { suggestions } from "./complete";
 import { look } from "./look";
@@ -82,7 +83,7 @@ export function CodeEditor({ value, onChange, problems, schema, readOnly = false
             if (!update.docChanged || !own) return;
             const text = update.state.doc.toString();
             told.current.push(text);
-            latest.current.onChange(text);
+            flushSync(() => latest.current.onChange(text)); // before the next key: it may send the form
           }),
           look,
         ],

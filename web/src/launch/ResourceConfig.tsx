@@ -1,6 +1,6 @@
 /** The queue's config to edit as a whole, where its owner opened parts of it: what changes becomes overrides. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useLayoutEffect, useMemo, useState } from "react";
 import { api, ask, type Queue } from "../api/client";
 import { YamlEditor } from "../editor/YamlEditor";
 import { m } from "../messages";
@@ -49,8 +49,9 @@ function Editor({ queue }: { queue: Queue }) {
         ? l.removedPaths(told.removed.join(", "))
         : ""
       : l.configUnread;
+  // At once: the next key may send the form.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the form follows what is written, nothing else
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (unread) return change({ unread }, "");
     const kept = draft.overrides.filter((row) => row.kept);
     const made = told.changes.map(([path, value]) => {
