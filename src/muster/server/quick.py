@@ -1,7 +1,7 @@
 """Requests that come many times a second, answered without what they do not need.
 
-FastAPI's way to an endpoint (a tree of dependencies, solved anew for every request) cost three times as
-much as a claim itself. `QuickRoute` signs in, checks the protocol and reads the body with its model;
+FastAPI's way to an endpoint (a tree of dependencies, solved anew for every request) cost more than a claim
+itself. `QuickRoute` signs in, checks the protocol and reads the body with its model;
 whatever is not as it should be goes FastAPI's way after all, which says what is wrong.
 """
 
@@ -44,17 +44,25 @@ Speaker = Annotated[Actor, Depends(same_protocol)]  #: an agent, in this server'
 
 class QuickRoute(APIRoute):
     """Quick for endpoints that are given a body, `asked`, and answer with a response of their own. What else
-    they take is in their path or among `_GIVERS`; other endpoints go FastAPI's way."""
+    they take is in their path or among `_GIVERS`; any other endpoint goes FastAPI's way, above all one that
+    asks for more of its caller."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         thoroughly = super().get_route_handler()
         endpoint = self.endpoint
         signature = inspect.signature(endpoint, eval_str=True)
         takes = signature.parameters
-        if "asked" not in takes or signature.return_annotation is not Response:
+        known = {"caller", "asked", *_GIVERS, *self.param_convertors}
+        whose = takes["caller"].annotation if "caller" in takes else None
+        if (
+            "asked" not in takes
+            or not takes.keys() <= known
+            or whose not in (Caller, Speaker)
+            or signature.return_annotation is not Response
+        ):
             return thoroughly
         model: type[BaseModel] = takes["asked"].annotation
-        speaks = takes["caller"].annotation == Speaker
+        speaks = whose == Speaker
         givers = [(name, give) for name, give in _GIVERS.items() if name in takes]
 
         async def quickly(request: Request) -> Response:

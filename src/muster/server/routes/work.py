@@ -24,7 +24,6 @@ from muster.wire.runs import RunModel
 router = APIRouter(tags=["agents"], route_class=QuickRoute)
 
 _AGENTS_KNOWN = 10_000
-_MAX_INDEX = 4 * 1024 * 1024
 
 
 @router.post("/agents/{agent_id}/poll", response_model=wire.PollAnswer)
