@@ -22,7 +22,7 @@ from muster.store.agents import Served
 from muster.store.database import Tx
 
 LOOK_AHEAD = 64  #: waiting runs looked at for one that fits
-_FEW_USERS = 8  #: looked at first; where they have nothing that fits, more and more are
+FEW_USERS = 8  #: looked at first; where they have nothing that fits, more and more are
 _EVERYBODY = 1_000_000
 _FIRST_PAGE, _PAGE = 4, 64
 
@@ -52,7 +52,7 @@ def hand_out(tx: Tx, wishes: Sequence[Wish], *, now: datetime) -> Handed:
         tx.alone(f"limits of {entity}")  # what is counted here, nobody else adds to meanwhile
     passed: set[str] = set()
     known: dict[str, dict[str, Standing]] = {}
-    users = max(_FEW_USERS, min(LOOK_AHEAD, 2 * sum(wish.capacity.slots for wish in wishes)))
+    users = max(FEW_USERS, min(LOOK_AHEAD, 2 * sum(wish.capacity.slots for wish in wishes)))
     handed = _from_the_front(tx, wishes, queues, known, now, users) if len(queues) == 1 else None
     while handed is None:
         walk = _Walk(tx, queues, now=now, users=users, passed=passed, standings=known)
@@ -133,9 +133,10 @@ class _Walk:
 
     @property
     def ran_out(self) -> bool:
-        """Was nothing handed out, although there are more users than were asked for?"""
+        """Was nothing handed out, although there are more users than were asked for? However many runs of a
+        few users were looked at: one of somebody else may have room."""
         cut = any(len(standings) == self.users for standings in self.standings.values())
-        return cut and not self.taken and self.looked_at < LOOK_AHEAD
+        return cut and not self.taken and (self.users < LOOK_AHEAD or self.looked_at < LOOK_AHEAD)
 
     def hand_out(self, wishes: Sequence[Wish]) -> Handed | None:
         """None: some were handed out by another server meanwhile; they are among the `passed` now."""

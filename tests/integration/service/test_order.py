@@ -396,3 +396,12 @@ def test_many_users_with_nothing_to_start_here_hide_nobody(world: World, why: st
     [mine] = launched(world, 1)
     agent = world.agent(total=replace(MACHINE, gpus=0))
     assert given(agent.poll()) == [mine]
+
+
+def test_a_few_users_with_much_that_has_no_room_now_hide_nobody(world: World) -> None:
+    """As many runs as are looked at, of fewer users than there are."""
+    for number in range(handout.FEW_USERS):
+        big = world.user(f"u{number}", ann=Role.MEMBER)
+        launched(world, handout.LOOK_AHEAD // handout.FEW_USERS, big, values={"gpus": 1})
+    [mine] = launched(world, 1, world.user("zoe", ann=Role.MEMBER))
+    assert given(world.agent().poll(slots=1, free=replace(MACHINE, gpus=0))) == [mine]
