@@ -175,6 +175,14 @@ class Kubelet:
     def tell(self, *containers: Container, phase: str = "Running") -> None:
         self.log.follower.see(replace(RESTARTS, phase=phase, containers=containers))
 
+    async def all_lines(self) -> list[str]:
+        """Once both lives have been read to their end."""
+        async with asyncio.timeout(10):
+            while not self.log.follower.progress().whole:
+                self.log.ended.clear()
+                await self.log.ended.wait()
+        return self.log.spool.path.read_text().splitlines()
+
 
 @pytest.mark.parametrize("seen_alive", [True, False])
 def test_the_log_of_a_container_that_was_started_again_is_not_taken_for_the_one_before(
@@ -194,10 +202,7 @@ def test_the_log_of_a_container_that_was_started_again_is_not_taken_for_the_one_
         kubelet.tell(AGAIN)
         well = replace(CRASHED, restarts=1, ended=Ended(exit_code=0, started_at=NOW, ended_at=NOW))
         kubelet.tell(replace(well, before=CRASHED.ended), phase="Succeeded")
-        async with asyncio.timeout(10):
-            while not kubelet.log.follower.progress().whole:  # noqa: ASYNC110 - told by callbacks
-                await asyncio.sleep(0.001)
-        assert sorted(kubelet.log.spool.path.read_text().splitlines()) == ["one", "two"]
+        assert sorted(await kubelet.all_lines()) == ["one", "two"]
 
     asyncio.run(scenario())
 
@@ -218,10 +223,7 @@ def test_a_stream_that_begins_otherwise_is_of_the_next_life_if_the_status_says_s
         kubelet.tell(AGAIN)
         await kubelet.log.asks(4)
         kubelet.tell(replace(AGAIN, running_since=None, ended=CRASHED.ended), phase="Failed")
-        async with asyncio.timeout(10):
-            while not kubelet.log.follower.progress().whole:  # noqa: ASYNC110 - told by callbacks
-                await asyncio.sleep(0.001)
-        assert sorted(kubelet.log.spool.path.read_text().splitlines()) == ["one", "two"]
+        assert sorted(await kubelet.all_lines()) == ["one", "two"]
 
     asyncio.run(scenario())
 
