@@ -279,7 +279,7 @@ class Attempt:
         """A pod was taken away, and its workload gave up when another was there already but had not begun."""
         if self.stopping or self.status.course is not Course.FAILED or len(pods) < 2:
             return None
-        if any(one.begun for one in pods[-1].everyone):
+        if any(one.lives for one in pods[-1].everyone):
             return None
         return member.taken_away(seen, pods[-2], now=now)
 
@@ -298,7 +298,7 @@ class Attempt:
         nobody = not any(one.state in _WENT_WRONG for one in raw.values())
         if self.status.reason == DEADLINE:
             return replace(seen, state=ReplicaState.FAILED, reason=self._verdict())
-        if nobody and not any(one.begun for one in pod.everyone):
+        if nobody and not any(one.lives for one in pod.everyone):
             words = member.held_up(pod, trouble=self.trouble.get(pod.uid, ""), group=self._group_words())
             reason = f"{self._verdict()}. It had not started: {words}" if words else self._verdict()
             return replace(seen, state=ReplicaState.FAILED, reason=reason)

@@ -7,6 +7,7 @@ cluster from there, so that nothing is missed and nothing comes twice.
 
 The cluster gives the log of the life that a container is in *now*, or of the one before. A container that is
 started again may be in its next life before its status says so; until that is settled its log is not read.
+While a container waits to be started again, the newest life is what the cluster gives for both.
 """
 
 from __future__ import annotations
@@ -48,16 +49,14 @@ class Follower:
         self._pod = pod
         self._changed.set()
         for container in pod.everyone:
-            for life in range(max(0, container.restarts - 1), container.restarts + 1):
-                current = life == container.restarts
+            for life in container.lives:
                 who = self._who(container, life)
-                if who in self._tasks or not (container.begun if current else container.before):
-                    continue
-                self._tasks[who] = asyncio.create_task(self._follow(container, life, who))
+                if who not in self._tasks:
+                    self._tasks[who] = asyncio.create_task(self._follow(container, life, who))
 
     def progress(self) -> LogProgress:
         """Whole: everything that the pod said, as far as it was seen to speak, is in the file."""
-        begun = {self._who(one, one.restarts) for one in self._pod.everyone if one.begun}
+        begun = {self._who(one, life) for one in self._pod.everyone for life in one.lives}
         return LogProgress(length=self._spool.length, whole=self._done >= (begun | self._tasks.keys()))
 
     def close(self) -> None:
@@ -71,9 +70,9 @@ class Follower:
     async def _follow(self, container: Container, life: int, who: str) -> None:
         """Tried until it is read to its end. What the cluster refused all along is not waited for then."""
         name, tries = container.name, 0
-        while self._restarts(name) - life < 2:  # of older lives the cluster keeps nothing
+        while not self._is_gone(name, life):
             if self._has_ended(name, life):
-                await self._until(lambda: not self._may_restart(name, life), STATUS_WAIT)
+                await self._until(lambda: self._is_settled(name, life), STATUS_WAIT)
             ended, pauses, mark = self._has_ended(name, life), AGAIN, self._spool.marks.get(who)
             try:
                 if not await self._read(name, life, who):
@@ -123,17 +122,30 @@ class Follower:
 
     def _has_ended(self, name: str, life: int) -> bool:
         one = self._container(name)
-        return one is None or one.restarts > life or one.ended is not None or self._pod.over
+        if one is None or self._pod.over:
+            return True
+        return one.restarts > life or one.ended is not None or one.is_between
 
-    def _may_restart(self, name: str, life: int) -> bool:
+    def _is_settled(self, name: str, life: int) -> bool:
+        """The status tells what the cluster now takes for the newest life."""
         one = self._container(name)
-        return one is not None and one.restarts == life and self._pod.may_restart(one)
+        return one is None or one.restarts > life or one.is_between or not self._pod.may_restart(one)
+
+    def _is_gone(self, name: str, life: int) -> bool:
+        """The cluster has no log of it any more."""
+        one = self._container(name)
+        return one is not None and life < (one.restarts if one.is_between else one.restarts - 1)
+
+    def _has_moved(self, name: str, life: int, was_before: bool) -> bool:
+        """It is not asked for any more as it was."""
+        return self._is_gone(name, life) or was_before != (life < self._restarts(name))
 
     async def _read(self, name: str, life: int, who: str) -> bool:
         """Until the container's output ends, or the connection does. False: it was that of the next life."""
         mark = self._spool.marks.get(who, Mark())
         params = {"container": name, "timestamps": "true"}
-        if life < self._restarts(name):
+        was_before = life < self._restarts(name)
+        if was_before:
             params["previous"] = "true"
         elif not self._has_ended(name, life):  # else all is there, and comes in larger pieces
             params["follow"] = "true"
@@ -141,11 +153,12 @@ class Follower:
             params["sinceTime"] = mark.since
         main = self._pod.containers[0].name if self._pod.containers else name
         prefix = b"" if name == main else f"[{name}] ".encode()
-        may_be_next = "previous" not in params and self._may_restart(name, life)
+        one = self._container(name)
+        may_be_next = one is not None and self._pod.restarts(one)
         try:
             await self._copy(params, Copy(self._spool, who, mark, prefix, same=may_be_next))
         except AnotherBeginning:
-            if await self._until(lambda: self._restarts(name) > life, STATUS_WAIT):
+            if await self._until(lambda: self._has_moved(name, life, was_before), STATUS_WAIT):
                 return False
             await self._copy(params, Copy(self._spool, who, mark, prefix))
         return True

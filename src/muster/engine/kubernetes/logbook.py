@@ -47,7 +47,7 @@ class Logbook:
         for rank, pods in attempt.ranked().items():
             for pod in pods:
                 follower = self._followers.get(pod.uid)
-                if follower is None and any(one.begun for one in (*pod.inits, *pod.containers)):
+                if follower is None and any(one.lives for one in pod.everyone):
                     spool = self._spool(attempt.key, rank)
                     follower = self._followers[pod.uid] = Follower(self._api, pod, spool, on_end=on_end)
                 if follower is not None:

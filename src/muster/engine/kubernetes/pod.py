@@ -40,7 +40,7 @@ class Container:
     message: str = ""  #: the runtime's words about it
     running_since: datetime | None = None
     ended: Ended | None = None
-    before: Ended | None = None  #: how the life before this one ended
+    before: Ended | None = None  #: how the life before this one ended, or the newest if it `is_between`
 
     @property
     def begun(self) -> bool:
@@ -48,6 +48,19 @@ class Container:
         return self.running_since is not None or (
             self.ended is not None and self.ended.started_at is not None
         )
+
+    @property
+    def is_between(self) -> bool:
+        """Waits to be started again. What a kubelet tells of as the life before is then the newest one."""
+        return bool(self.waiting) and self.before is not None
+
+    @property
+    def lives(self) -> tuple[int, ...]:
+        """Those of which the cluster has a log, by their numbers."""
+        if self.is_between:
+            return (self.restarts,)
+        before = (self.restarts - 1,) if self.before and self.restarts else ()
+        return (*before, self.restarts) if self.begun else before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +96,15 @@ class Pod:
 
     def may_restart(self, container: Container) -> bool:
         """Will the kubelet, or did it already, start this container once more, and the status tells later?"""
-        policy = "Always" if container.is_sidecar else self.restart_policy
-        if policy == "Never" or self.over or self.told_at is not None:
+        if not self.restarts(container) or self.over or self.told_at is not None:
             return False
         went_well = container.ended is not None and container.ended.exit_code == 0
-        return not went_well or (policy == "Always" and container not in self.inits) or container.is_sidecar
+        always = self.restart_policy == "Always" and container not in self.inits
+        return not went_well or always or container.is_sidecar
+
+    def restarts(self, container: Container) -> bool:
+        """A container of its kind may have several lives."""
+        return container.is_sidecar or self.restart_policy != "Never"
 
     @property
     def ended_at(self) -> datetime | None:

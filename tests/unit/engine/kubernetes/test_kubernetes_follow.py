@@ -155,7 +155,7 @@ def test_what_was_refused_before_lines_came_does_not_count_after_them(
 CRASHED = Container(name="main", ended=Ended(exit_code=3, started_at=NOW, ended_at=NOW))
 AGAIN = Container(name="main", restarts=1, running_since=NOW, before=CRASHED.ended)
 RESTARTS = replace(RUNS, restart_policy="OnFailure")
-_LIVES = (f"{_AT} one\n", f"{_LATER} two\n")
+_LIVES = (f"{_AT} one\n", f"{_LATER} two\n", "2026-01-01T00:00:03.5Z three\n")
 
 
 class Kubelet:
@@ -163,11 +163,12 @@ class Kubelet:
 
     def __init__(self, folder: Path) -> None:
         self.life = 0  #: that the container is in
+        self.is_between = False  #: it has ended, and waits to be started again
         self.log = Log(folder, lambda number: httpx2.Response(500))
         self.log.answer = self._answer
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        life = self.life - ("previous" in request.url.params)
+        life = self.life - ("previous" in request.url.params and not self.is_between)
         if life < 0:
             return httpx2.Response(400, json={"message": "previous terminated container not found"})
         return httpx2.Response(200, content=_LIVES[life])
@@ -224,6 +225,48 @@ def test_a_stream_that_begins_otherwise_is_of_the_next_life_if_the_status_says_s
         await kubelet.log.asks(4)
         kubelet.tell(replace(AGAIN, running_since=None, ended=CRASHED.ended), phase="Failed")
         assert sorted(await kubelet.all_lines()) == ["one", "two"]
+
+    asyncio.run(scenario())
+
+
+BETWEEN = Container(name="main", restarts=1, waiting="CrashLoopBackOff", before=CRASHED.ended)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_container_that_waits_to_be_started_again_gives_its_newest_life_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """Asked for the life before, the cluster gives the newest then, too."""
+    monkeypatch.setattr(follow, "STATUS_WAIT", 10.0)
+
+    async def scenario() -> None:
+        kubelet = Kubelet(tmp_path)
+        kubelet.tell(Container(name="main", running_since=NOW))
+        await kubelet.log.asks(1)
+        kubelet.life, kubelet.is_between = 1, True
+        if not told:  # the status is behind: it begins otherwise, so that is waited for
+            kubelet.tell(AGAIN)
+            await kubelet.log.asks(3)
+        kubelet.tell(BETWEEN)
+        assert await kubelet.all_lines() == ["one", "two"]
+        kubelet.life, kubelet.is_between = 2, False
+        kubelet.tell(replace(AGAIN, restarts=2))
+        kubelet.tell(replace(AGAIN, restarts=2, running_since=None, ended=CRASHED.ended), phase="Failed")
+        assert await kubelet.all_lines() == ["one", "two", "three"]
+
+    asyncio.run(scenario())
+
+
+def test_a_container_first_seen_while_it_waits_to_be_started_again_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "STATUS_WAIT", 10.0)
+
+    async def scenario() -> None:
+        kubelet = Kubelet(tmp_path)
+        kubelet.life, kubelet.is_between = 1, True
+        kubelet.tell(BETWEEN)
+        assert await kubelet.all_lines() == ["two"]
 
     asyncio.run(scenario())
 
