@@ -286,7 +286,7 @@ class Attempt:
     def _stopped(self, seen: Replica, pod: Pod, raw: Mapping[int, Replica]) -> Replica:
         """Who was told to end did not fail by itself; but for whose sake?"""
         course = self.status.course
-        if course is Course.SUCCEEDED:  # its owner says who must succeed, and they did
+        if course is Course.SUCCEEDED and not self._only_obeyed(pod, raw):
             return replace(seen, state=ReplicaState.SUCCEEDED, reason="")
         if course is Course.FAILED and self.because == LINGERED:
             return replace(seen, state=ReplicaState.FAILED, reason=self._verdict())
@@ -303,6 +303,15 @@ class Attempt:
             reason = f"{self._verdict()}. It had not started: {words}" if words else self._verdict()
             return replace(seen, state=ReplicaState.FAILED, reason=reason)
         return replace(seen, reason=self._why_ended(seen.rank, raw))
+
+    def _only_obeyed(self, pod: Pod, raw: Mapping[int, Replica]) -> bool:
+        """Its owner says who must succeed. It also says so of a pod that somebody deleted and that ended
+        well then, if it looks too late; but nobody did what the run is for."""
+        return (
+            pod.over
+            and pod.was_told_to_end
+            and not any(one.state is ReplicaState.SUCCEEDED for one in raw.values())
+        )
 
     def _verdict(self) -> str:
         return ": ".join(filter(None, (self.status.reason, self.status.message)))

@@ -20,7 +20,7 @@ import structlog
 
 from muster.engine.kubernetes.api import PODS, Api, ApiError, Unreachable
 from muster.engine.kubernetes.attempt import LogProgress
-from muster.engine.kubernetes.copy import AnotherBeginning, Copy
+from muster.engine.kubernetes.copy import AnotherBeginning, Copy, NotThere
 from muster.engine.kubernetes.pod import Container, Pod
 from muster.engine.kubernetes.spool import Mark, Spool
 
@@ -52,7 +52,8 @@ class Follower:
             for life in container.lives:
                 who = self._who(container, life)
                 if who not in self._tasks:
-                    self._tasks[who] = asyncio.create_task(self._follow(container, life, who))
+                    before = self._tasks.get(self._who(container, life - 1))
+                    self._tasks[who] = asyncio.create_task(self._follow(container, life, who, before))
 
     def progress(self) -> LogProgress:
         """Whole: everything that the pod said, as far as it was seen to speak, is in the file."""
@@ -67,9 +68,13 @@ class Follower:
         """A member may have several pods, one after the other, and all go into its file."""
         return f"{self._pod.uid}/{container.name}/{life}"
 
-    async def _follow(self, container: Container, life: int, who: str) -> None:
+    async def _follow(
+        self, container: Container, life: int, who: str, before: asyncio.Task[None] | None
+    ) -> None:
         """Tried until it is read to its end. What the cluster refused all along is not waited for then."""
         name, tries = container.name, 0
+        if before is not None:
+            await asyncio.wait([before])
         while not self._is_gone(name, life):
             if self._has_ended(name, life):
                 await self._until(lambda: self._is_settled(name, life), STATUS_WAIT)
@@ -88,6 +93,9 @@ class Follower:
                     log.warning("a log cannot be read", pod=self._pod.name, reason=error.message)
                     break
                 pauses = SELDOM
+            except NotThere:
+                if ended:
+                    break
             except Unreachable:
                 pass
             except OSError as error:

@@ -110,6 +110,22 @@ def test_a_log_that_can_be_read_at_the_end_is_read(tmp_path: Path, pauses: tuple
     asyncio.run(scenario())
 
 
+def test_what_a_kubelet_says_in_place_of_a_log_is_not_taken_for_one(
+    tmp_path: Path, pauses: tuple[float, ...]
+) -> None:
+    """It answers 200 for a container that was removed."""
+
+    async def scenario() -> None:
+        words = "unable to retrieve container logs for containerd://6ee1946a2fe4"
+        log = Log(tmp_path, lambda number: httpx2.Response(200, content=words))
+        log.follower.see(ENDED)
+        await log.ends()
+        assert log.spool.length == 0
+        assert log.asked == 1
+
+    asyncio.run(scenario())
+
+
 def test_a_log_that_fails_at_the_end_for_the_first_time_is_tried_again(
     tmp_path: Path, pauses: tuple[float, ...]
 ) -> None:
@@ -203,7 +219,7 @@ def test_the_log_of_a_container_that_was_started_again_is_not_taken_for_the_one_
         kubelet.tell(AGAIN)
         well = replace(CRASHED, restarts=1, ended=Ended(exit_code=0, started_at=NOW, ended_at=NOW))
         kubelet.tell(replace(well, before=CRASHED.ended), phase="Succeeded")
-        assert sorted(await kubelet.all_lines()) == ["one", "two"]
+        assert await kubelet.all_lines() == ["one", "two"]
 
     asyncio.run(scenario())
 
@@ -224,7 +240,7 @@ def test_a_stream_that_begins_otherwise_is_of_the_next_life_if_the_status_says_s
         kubelet.tell(AGAIN)
         await kubelet.log.asks(4)
         kubelet.tell(replace(AGAIN, running_since=None, ended=CRASHED.ended), phase="Failed")
-        assert sorted(await kubelet.all_lines()) == ["one", "two"]
+        assert await kubelet.all_lines() == ["one", "two"]
 
     asyncio.run(scenario())
 
@@ -246,7 +262,7 @@ def test_a_container_that_waits_to_be_started_again_gives_its_newest_life_alone(
         kubelet.life, kubelet.is_between = 1, True
         if not told:  # the status is behind: it begins otherwise, so that is waited for
             kubelet.tell(AGAIN)
-            await kubelet.log.asks(3)
+            await kubelet.log.asks(2)
         kubelet.tell(BETWEEN)
         assert await kubelet.all_lines() == ["one", "two"]
         kubelet.life, kubelet.is_between = 2, False

@@ -296,9 +296,16 @@ def test_a_workload_that_gave_up_restarting_failed_as_its_last_life_did() -> Non
     assert replica.reason == "BackoffLimitExceeded: Job has reached the limit"
 
 
-def test_a_pod_that_was_deleted_by_somebody_is_no_failure_of_its_own() -> None:
+@pytest.mark.parametrize(
+    ("phase", "status"),
+    [("Failed", FAILED), ("Succeeded", FAILED), ("Succeeded", Status(course=Course.SUCCEEDED))],
+)
+def test_a_pod_that_was_deleted_by_somebody_neither_failed_nor_succeeded_by_itself(
+    phase: str, status: Status
+) -> None:
+    """A Job takes it for a success if it had ended well by the time the Job looked."""
     told: dict[str, Any] = {"told_at": NOON, "deleted_at": TOLD}
-    [replica] = news(attempt(pod(phase="Failed", **told), status=FAILED), uid_0=HERE)
+    [replica] = news(attempt(pod(phase=phase, **told), status=status), uid_0=HERE)
     assert (replica.state, replica.reason) == (
         ReplicaState.STOPPED,
         "Its pod was deleted from outside Muster.",
