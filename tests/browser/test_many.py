@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.slow
 RUNS = 100_000
 BATCH = 5000
 LONGEST = 100.0  #: ms that one task of the page's thread may be on a processor
+ROUNDS = 3  #: a neighbour on the processor slows down some of them; a page that is slow, all
 SCREENS = ((1280, 800), (3840, 2160))
 
 
@@ -26,6 +28,17 @@ def roll(page: Page, selector: str, times: int) -> None:
     for _ in range(times):
         page.mouse.wheel(0, 2500)
         page.wait_for_timeout(16)
+
+
+def assert_smooth(what: str, page: Page, show: Callable[[], None], use: Callable[[], None]) -> None:
+    for _ in range(ROUNDS):
+        show()
+        with traced(page) as thread:
+            use()
+        print(f"{what}: {thread.told()}")
+        if thread.longest.cpu < LONGEST:
+            return
+    pytest.fail(f"{what}: above {LONGEST:.0f} ms in each of {ROUNDS} rounds")
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +59,13 @@ def test_a_hundred_thousand_runs_scroll_and_filter_smoothly(
     many: Installation, page: Page, screen: tuple[int, int]
 ) -> None:
     page.set_viewport_size({"width": screen[0], "height": screen[1]})
-    page.goto("/runs")
-    expect(page.locator(".run-name").first).to_be_visible()
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    with traced(page) as thread:
+
+    def show() -> None:
+        page.goto("/runs")
+        expect(page.locator(".run-name").first).to_be_visible()
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+    def use() -> None:
         roll(page, ".run-list", 120)
         until(lambda: page.locator(".run-list").evaluate("e => e.scrollTop") > 50_000, what="scrolled")
         page.keyboard.press("/")
@@ -59,8 +75,8 @@ def test_a_hundred_thousand_runs_scroll_and_filter_smoothly(
         expect(page.locator(".run-name")).not_to_have_count(11)
         page.get_by_role("columnheader", name="Name").get_by_role("button").click()
         expect(page.get_by_text("Sorted among the newest")).to_be_visible()
-    print(f"{RUNS} runs at {screen[0]} × {screen[1]}: {thread.told()}")
-    assert thread.longest.cpu < LONGEST
+
+    assert_smooth(f"{RUNS} runs at {screen[0]} × {screen[1]}", page, show, use)
 
 
 def test_a_million_lines_scroll_smoothly(muster: Installation, page: Page) -> None:
@@ -71,13 +87,16 @@ def test_a_million_lines_scroll_smoothly(muster: Installation, page: Page) -> No
         priority="critical",
     )
     run.wait(120)
-    page.goto(f"/runs/{run.id}?tab=logs")
-    expect(page.get_by_text("1,000,000 lines")).to_be_visible()
-    with traced(page) as thread:
+
+    def show() -> None:
+        page.goto(f"/runs/{run.id}?tab=logs")
+        expect(page.get_by_text("1,000,000 lines")).to_be_visible()
+
+    def use() -> None:
         roll(page, ".log", 120)
         page.get_by_role("button", name="To the end").click()
         expect(page.get_by_text("step 1000000 of a million")).to_be_visible()
         page.get_by_label("Search the log").fill("step 654321 of")
         expect(page.locator(".log-line.marked")).to_contain_text("step 654321 of a million")
-    print(f"a million lines: {thread.told()}")
-    assert thread.longest.cpu < LONGEST
+
+    assert_smooth("a million lines", page, show, use)

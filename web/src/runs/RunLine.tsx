@@ -1,35 +1,51 @@
 import { ChevronRight } from "lucide-react";
 import { type MouseEvent, memo, type ReactNode } from "react";
 import { m } from "../messages";
-import { StateBadge, StateIcon } from "../ui/StateBadge";
+import { StateIcon, stateName } from "../ui/StateBadge";
 import { Ago, Span } from "../ui/Time";
 import type { Column, ColumnKey } from "./columns";
 import type { Row } from "./pages";
 
-const CELLS: Record<ColumnKey, (row: Row) => ReactNode> = {
-  state: (row) => <StateBadge state={row.state} />,
-  name: (row) => (
-    <>
-      {/* Not the router's Link: it listens to every change of the address, and there are many of these. */}
-      <a href={`/runs/${row.id}`} className="run-name cut">
-        {row.name}
-      </a>
-      <span className="faint mono run-id">{row.id}</span>
-    </>
-  ),
-  job: (row) => <span className="cut dim">{row.job}</span>,
-  queue: (row) => <span className="cut dim">{row.queue}</span>,
-  project: (row) => <span className="cut dim">{row.project}</span>,
-  author: (row) => <span className="cut dim">{row.author}</span>,
-  nodes: (row) => <span className="num dim">{row.nodes > 1 ? row.nodes : ""}</span>,
-  gpus: (row) => <span className="num dim">{row.gpus || ""}</span>,
-  created: (row) => (
-    <span className="dim">
-      <Ago at={row.created_at} />
-    </span>
-  ),
-  duration: (row) =>
-    row.started_at ? <Span from={row.started_at} to={row.ended_at} /> : <span className="faint">—</span>,
+interface Cell {
+  readonly look: string; //: classes
+  readonly show: (row: Row) => ReactNode;
+}
+
+/** As few elements as there can be: where all rows change at once, each of them costs. */
+const CELLS: Record<ColumnKey, Cell> = {
+  state: {
+    look: "state",
+    show: (row) => (
+      <>
+        <StateIcon state={row.state} />
+        {stateName(row.state)}
+      </>
+    ),
+  },
+  name: {
+    look: "name",
+    show: (row) => (
+      <>
+        {/* Not the router's Link: it listens to every change of the address, and there are many of these. */}
+        <a href={`/runs/${row.id}`} className="run-name cut">
+          {row.name}
+        </a>
+        <span className="faint mono run-id">{row.id}</span>
+      </>
+    ),
+  },
+  job: { look: "plain cut dim", show: (row) => row.job },
+  queue: { look: "plain cut dim", show: (row) => row.queue },
+  project: { look: "plain cut dim", show: (row) => row.project },
+  author: { look: "plain cut dim", show: (row) => row.author },
+  nodes: { look: "plain num dim right", show: (row) => (row.nodes > 1 ? row.nodes : "") },
+  gpus: { look: "plain num dim right", show: (row) => row.gpus || "" },
+  created: { look: "plain dim right", show: (row) => <Ago at={row.created_at} /> },
+  duration: {
+    look: "plain right",
+    show: (row) =>
+      row.started_at ? <Span from={row.started_at} to={row.ended_at} /> : <span className="faint">—</span>,
+  },
 };
 
 interface Props {
@@ -46,7 +62,7 @@ interface Props {
 /** Whether a click is to open the run here: not one for a new tab, on a control, or at the end of a selection. */
 function opens(event: MouseEvent): boolean {
   const target = event.target as HTMLElement;
-  if (target.closest("label, button") || event.defaultPrevented) return false;
+  if (target.closest(".check-cell, button") || event.defaultPrevented) return false;
   if (target.closest("a") === null) return !getSelection()?.toString();
   if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return false;
   event.preventDefault();
@@ -66,20 +82,13 @@ export const RunLine = memo(function RunLine(props: Props) {
       style={{ transform: `translateY(${top}px)` }}
       onClick={(event) => opens(event) && onOpen(row.id)}
     >
-      <div role="gridcell" className="check-cell">
-        <label>
-          <span className="hidden-label">{m.runs.select(row.name)}</span>
-          <input
-            type="checkbox"
-            checked={selected}
-            onChange={() => {}}
-            onClick={(event) => onSelect(row.id, event.shiftKey)}
-          />
-        </label>
+      {/* biome-ignore lint/a11y/useKeyWithClickEvents: the box in it has its own key; this only widens it */}
+      <div role="gridcell" className="check-cell" onClick={(event) => onSelect(row.id, event.shiftKey)}>
+        <input type="checkbox" aria-label={m.runs.select(row.name)} checked={selected} onChange={() => {}} />
       </div>
-      {columns.map(({ key, right }) => (
-        <div key={key} role="gridcell" className={`cell ${key} ${right ? "right" : ""}`}>
-          {CELLS[key](row)}
+      {columns.map(({ key }) => (
+        <div key={key} role="gridcell" className={`cell ${CELLS[key].look}`}>
+          {CELLS[key].show(row)}
         </div>
       ))}
     </div>

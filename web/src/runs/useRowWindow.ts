@@ -1,7 +1,7 @@
 /** Which rows of a long list of equally high rows are to be drawn: those in sight and some around them. */
 import { type RefObject, useCallback, useEffect, useLayoutEffect, useState } from "react";
 
-const STEP = 8; //: the window moves by so many rows, not by every pixel
+const STEP = 4; //: the window moves by so many rows, not by every pixel
 const AT_FIRST = 800; //: pixels, until the height is known
 
 export interface RowWindow {

@@ -18,6 +18,8 @@ const TONES: Record<string, Tone> = {
 
 export const toneOf = (state: string): Tone => TONES[state] ?? "grey";
 
+export const stateName = (state: string): string => m.states[state] ?? state;
+
 export function StateIcon({ state }: { state: string }) {
   return (
     <svg
@@ -80,7 +82,7 @@ export function StateBadge({ state, strong = false }: { state: string; strong?: 
   return (
     <span className={`state ${strong ? `strong ${toneOf(state)}` : ""}`}>
       <StateIcon state={state} />
-      {m.states[state] ?? state}
+      {stateName(state)}
     </span>
   );
 }
