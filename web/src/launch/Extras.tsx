@@ -95,7 +95,7 @@ export function Pod() {
       faulty={fields.some((field) => fault(field))}
     >
       {resources.map((name) => (
-        <Field key={name} name={`values.${name}`} label={l.resource[name]} hint={l.resourceHint}>
+        <Field key={name} name={`values.${name}`} label={l.resource[name]} hint={l.resourceHint[name]}>
           {(control) => (
             <input
               {...control}

@@ -130,7 +130,7 @@ function valuesOf(draft: Draft, { base, variables, opens }: Surroundings): Tree 
   }
   for (const name of RESOURCES) {
     if (opens.resources.includes(name))
-      take(name, (draft.values[name] ?? "").trim(), name === "memory" ? "quantity" : "number");
+      take(name, (draft.values[name] ?? "").trim(), name.startsWith("memory") ? "quantity" : "number");
   }
   return values;
 }

@@ -57,7 +57,7 @@ it("of a pod template, a launch may set what its owner allows, beside the variab
     variables: { gpus: { type: "integer", default: 0 } },
   });
   expect(opensOf(open)).toMatchObject({
-    resources: ["cpus", "memory"],
+    resources: ["cpus", "cpus_request", "memory", "memory_request"],
     workdir: false,
     volumes: true,
     shape: true,

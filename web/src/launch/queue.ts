@@ -45,7 +45,7 @@ export function typed(type: VariableType, text: string): string | number | boole
   return (type === "integer" || type === "number") && isNumber ? Number(text) : text;
 }
 
-export const RESOURCES = ["cpus", "memory", "gpus"] as const;
+export const RESOURCES = ["cpus", "cpus_request", "memory", "memory_request", "gpus"] as const;
 export type ResourceName = (typeof RESOURCES)[number];
 
 export interface Opens {
@@ -65,7 +65,12 @@ export function opensOf(queue: QueueRules): Opens {
   const may = (what: string) => pods && (queue.allow ?? []).some((allowed) => allowed === what);
   const patterns = queue.overridable ?? (cluster && !pods ? COUNTS : []);
   return {
-    resources: may("resources") ? RESOURCES.filter((name) => !(name in queue.variables)) : [],
+    // What the queue has a variable for, it sets where it wants: its request and its limit.
+    resources: may("resources")
+      ? RESOURCES.filter(
+          (name) => !(name in queue.variables || name.replace("_request", "") in queue.variables),
+        )
+      : [],
     workdir: may("workdir"),
     volumes: may("volumes"),
     image: queue.resource !== "process",

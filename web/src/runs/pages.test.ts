@@ -229,7 +229,7 @@ describe("the layout of the list", () => {
 });
 
 it("draws the rows in sight in whole steps, so that it moves seldom", () => {
-  expect(rowsAt(0, 740, 37)).toEqual({ from: 0, to: 32 });
-  expect(rowsAt(100, 700, 37)).toEqual({ from: 0, to: 32 });
-  expect(rowsAt(3700, 740, 37)).toEqual({ from: 88, to: 128 });
+  expect(rowsAt(0, 740, 37)).toEqual({ from: 0, to: 24 });
+  expect(rowsAt(30, 700, 37)).toEqual({ from: 0, to: 24 });
+  expect(rowsAt(3700, 740, 37)).toEqual({ from: 96, to: 124 });
 });

@@ -18,7 +18,10 @@ from muster.domain.volume import Volume
 from muster.engine.kubernetes import config as layouts
 
 #: values of a launch that are resources of each node, where the queue has no variable of that name
-RESOURCES = ("cpus", "memory", "gpus")
+RESOURCES = ("cpus", "memory", "gpus", "cpus_request", "memory_request")
+_REQUEST = (
+    "_request"  #: ends the name of what is kept free for a container, where its limit is another amount
+)
 GPU = "nvidia.com/gpu"
 _WORDS = {Allowed.RESOURCES: "resources", Allowed.WORKDIR: "a working directory", Allowed.VOLUMES: "volumes"}
 
@@ -44,10 +47,31 @@ class Request:
 
 
 def accepted(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Some of cpus, memory and gpus, as they are kept."""
+    """Some of RESOURCES, as they are kept."""
+    sizes = {name: value for name, value in given.items() if not name.endswith(_REQUEST)}
+    requests = {
+        name.removesuffix(_REQUEST): value for name, value in given.items() if name.endswith(_REQUEST)
+    }
+    kept = _kept(sizes) | {f"{name}{_REQUEST}": amount for name, amount in _kept(requests).items()}
+    for name in requests.keys() & sizes.keys():
+        limit = Resources.parse({name: sizes[name]})
+        if short := Resources.parse({name: requests[name]}).short_of(limit, word="at most"):
+            raise BadInput(
+                f"A request is above its limit: {short[0]}.",
+                hint="A request is what is kept free for each node. Lower it, or raise the limit.",
+                facts={"field": f"values.{name}{_REQUEST}"},
+            )
+    return kept
+
+
+def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
     parsed = Resources.parse(given, where="the launch")
-    amounts = {"cpus": format_cpus(parsed.millicpus), "memory": str(given.get("memory")).strip()}
-    return {name: amounts.get(name, parsed.gpus) for name in RESOURCES if name in given}
+    amounts = {
+        "cpus": format_cpus(parsed.millicpus),
+        "memory": str(given.get("memory")).strip(),
+        "gpus": parsed.gpus,
+    }
+    return {name: amounts[name] for name in given}
 
 
 def apply(
@@ -90,9 +114,8 @@ def _changes(
     own = main.get("image")
     if asked.image and own and Allowed.IMAGE in allow and "image_uri" not in find_macros(own):
         yield (*place, "image"), asked.image
-    for key, amount in _amounts(asked.resources, main):
-        for part in _parts(main, key):
-            yield (*place, "resources", part, key), amount
+    for key, part, amount in _amounts(asked.resources, main):
+        yield (*place, "resources", part, key), amount
     if asked.workdir is not None:
         yield (*place, "workingDir"), _checked_workdir(asked.workdir)
     names: dict[str, str] = {}
@@ -124,13 +147,20 @@ def _check_paths(main: Mapping[str, Any], volumes: tuple[Volume, ...]) -> None:
         taken.add(volume.path)
 
 
-def _amounts(given: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What a container calls them."""
+def _amounts(given: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """What a container calls them, in which part of its resources, and how much."""
     kinds = [key for part in ("limits", "requests") for key in at(main, ("resources", part)) or ()]
     gpu = next((key for key in kinds if key.endswith("/gpu")), GPU)
     names = {"cpus": "cpu", "memory": "memory", "gpus": gpu}
     for name, amount in given.items():
-        yield names[name], amount
+        key = names[name.removesuffix(_REQUEST)]
+        if name.endswith(_REQUEST):
+            yield key, "requests", amount
+        elif f"{name}{_REQUEST}" in given:
+            yield key, "limits", amount
+        else:
+            for part in _parts(main, key):
+                yield key, part, amount
 
 
 def _parts(main: Mapping[str, Any], key: str) -> list[str]:

@@ -35,6 +35,12 @@ def made(config: dict[str, Any], **asked: Any) -> Any:
     ("have", "asked", "want"),
     [
         ({}, {"cpus": "1500m"}, {"limits": {"cpu": "1.5"}}),
+        ({}, {"cpus_request": "1500m"}, {"requests": {"cpu": "1.5"}}),
+        (
+            {"requests": {"cpu": 1}, "limits": {"memory": "1Gi"}},
+            {"cpus": 4, "cpus_request": 2, "memory": "8Gi", "memory_request": "2Gi"},
+            {"limits": {"memory": "8Gi", "cpu": "4"}, "requests": {"cpu": "2", "memory": "2Gi"}},
+        ),
         ({"requests": {"cpu": 1}}, {"cpus": 2}, {"requests": {"cpu": "2"}}),
         (
             {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi", "cpu": 1}},
@@ -50,6 +56,12 @@ def test_resources_go_where_the_template_has_them_else_they_become_limits(
 ) -> None:
     config = made(template({"resources": have} if have else {}), resources=accepted(asked))
     assert at(config, MAIN)["resources"] == want
+
+
+def test_a_request_above_its_limit_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"above its limit: 8 CPUs \(4 at most\)") as refused:
+        accepted({"cpus": 4, "cpus_request": 8, "memory_request": "1Gi"})
+    assert "Lower it" in refused.value.hint
 
 
 def test_volumes_are_added_to_those_of_the_template_and_one_claim_is_one_volume() -> None:
