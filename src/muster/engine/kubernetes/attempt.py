@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from muster.domain.observation import AttemptKey, Replica, ReplicaState
 from muster.engine.kubernetes import member
-from muster.engine.kubernetes.api import Resource
+from muster.engine.kubernetes.api import JOBS, Resource
 from muster.engine.kubernetes.course import DEADLINE, OPEN, Course, Status
 from muster.engine.kubernetes.member import PATIENCE, Patience
 from muster.engine.kubernetes.pod import Pod
@@ -305,13 +305,11 @@ class Attempt:
         return replace(seen, reason=self._why_ended(seen.rank, raw))
 
     def _only_obeyed(self, pod: Pod, raw: Mapping[int, Replica]) -> bool:
-        """Its owner says who must succeed. It also says so of a pod that somebody deleted and that ended
-        well then, if it looks too late; but nobody did what the run is for."""
-        return (
-            pod.over
-            and pod.was_told_to_end
-            and not any(one.state is ReplicaState.SUCCEEDED for one in raw.values())
-        )
+        """Its owner says who must succeed. But a Job, if it looks late, also says so of a pod that somebody
+        deleted and that ended well then; nobody did what the run is for."""
+        is_job = self.workload is not None and self.workload.resource == JOBS
+        succeeded = any(one.state is ReplicaState.SUCCEEDED for one in raw.values())
+        return is_job and not succeeded and pod.over and pod.was_told_to_end
 
     def _verdict(self) -> str:
         return ": ".join(filter(None, (self.status.reason, self.status.message)))

@@ -24,7 +24,7 @@ from muster.engine.kubernetes.spool import Mark, Spool, whole_seconds
 HOLD = 1024 * 1024  #: bytes of a line that are kept until it ends, so that no other gets in between
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ")
 _LONGEST = 36  #: bytes of it
-_NOT_THERE = b"unable to retrieve container logs"  #: a kubelet's words, in place of a log, as if it were one
+NOT_THERE = b"unable to retrieve container logs"  #: a kubelet's words, in place of a log, as if it were one
 
 
 @dataclass(kw_only=True)
@@ -82,7 +82,7 @@ class Copy:
                 found = _STAMP.match(data, position)
                 if found is None and _may_be_more(data, position):
                     return data[position:]
-                if found is None and data.startswith(_NOT_THERE, position):
+                if found is None and data.startswith(NOT_THERE, position):
                     raise NotThere
                 stamp = found[0] if found else b""  # without: the kubelet's own words, or see 1
                 self._begin(stamp)

@@ -6,8 +6,9 @@ The server keeps the mark with the bytes; whoever goes on later, here or on anot
 cluster from there, so that nothing is missed and nothing comes twice.
 
 The cluster gives the log of the life that a container is in *now*, or of the one before. A container that is
-started again may be in its next life before its status says so; until that is settled its log is not read.
-While a container waits to be started again, the newest life is what the cluster gives for both.
+started again may be in its next life before its status says so; until that is settled, what it gives is held
+back. While a container waits to be started again, the newest life is what the cluster gives for both. And the
+life before is there only until the newest has ended, too: then what was held back is all there is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import structlog
 
 from muster.engine.kubernetes.api import PODS, Api, ApiError, Unreachable
 from muster.engine.kubernetes.attempt import LogProgress
-from muster.engine.kubernetes.copy import AnotherBeginning, Copy, NotThere
+from muster.engine.kubernetes.copy import NOT_THERE, AnotherBeginning, Copy, NotThere
 from muster.engine.kubernetes.pod import Container, Pod
 from muster.engine.kubernetes.spool import Mark, Spool
 
@@ -29,6 +30,9 @@ AGAIN: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  #: seconds between tr
 SELDOM: tuple[float, ...] = (*AGAIN, 10.0, 20.0, 40.0, 60.0)  #: where the cluster says that it cannot be read
 PAUSE = 0.02  #: seconds in which what comes is written as one
 GATHERED = 4096  #: chunks at most
+HELD = 4 * 1024 * 1024  #: bytes of a log of which it is not known yet whose it is
+A_TIME = 30  #: bytes of the time before a line: enough to tell two logs apart
+IN_ORDER = 1.0  #: seconds that a life waits for the one before; longer, and its pod may be gone
 STATUS_WAIT = 5.0  #: seconds from the end of an output until the pod's status must tell of it
 
 
@@ -72,11 +76,13 @@ class Follower:
         self, container: Container, life: int, who: str, before: asyncio.Task[None] | None
     ) -> None:
         """Tried until it is read to its end. What the cluster refused all along is not waited for then."""
-        name, tries = container.name, 0
+        name, tries, held = container.name, 0, b""
         if before is not None:
-            await asyncio.wait([before])
+            await asyncio.wait([before], timeout=IN_ORDER)
         while not self._is_gone(name, life):
-            if self._has_ended(name, life):
+            is_new = who not in self._spool.marks  # else another life's log is known by its beginning
+            if is_new and self._has_ended(name, life) and not self._is_settled(name, life):
+                held = held or await self._peek(name, HELD)
                 await self._until(lambda: self._is_settled(name, life), STATUS_WAIT)
             ended, pauses, mark = self._has_ended(name, life), AGAIN, self._spool.marks.get(who)
             try:
@@ -102,8 +108,20 @@ class Follower:
                 log.error("cannot write a log", path=str(self._spool.path), reason=str(error))
             tries = 1 if self._spool.marks.get(who) != mark else tries + 1
             await self._pause(pauses[min(tries, len(pauses)) - 1], name, life)
+        if held and who not in self._spool.marks:
+            await self._write_held(name, who, held)
         self._done.add(who)
         self._on_end()
+
+    async def _write_held(self, name: str, who: str, held: bytes) -> None:
+        """Unless it was of the life that followed."""
+        newest = await self._peek(name, A_TIME)
+        if newest and held.startswith(newest):
+            return
+        try:
+            await Copy(self._spool, who, Mark(), self._prefix(name)).run(_once(held))
+        except OSError as error:
+            log.error("cannot write a log", path=str(self._spool.path), reason=str(error))
 
     async def _pause(self, seconds: float, name: str, life: int) -> None:
         """Until the next try. It comes at once when the container ends."""
@@ -159,8 +177,7 @@ class Follower:
             params["follow"] = "true"
         if mark.since:
             params["sinceTime"] = mark.since
-        main = self._pod.containers[0].name if self._pod.containers else name
-        prefix = b"" if name == main else f"[{name}] ".encode()
+        prefix = self._prefix(name)
         one = self._container(name)
         may_be_next = one is not None and self._pod.restarts(one)
         try:
@@ -171,6 +188,21 @@ class Follower:
             await self._copy(params, Copy(self._spool, who, mark, prefix))
         return True
 
+    def _prefix(self, name: str) -> bytes:
+        main = self._pod.containers[0].name if self._pod.containers else name
+        return b"" if name == main else f"[{name}] ".encode()
+
+    async def _peek(self, name: str, size: int) -> bytes:
+        """The beginning of what the cluster now takes for the newest log; empty if it has none."""
+        path = PODS.path(self._pod.namespace, self._pod.name, "log")
+        params = {"container": name, "timestamps": "true", "limitBytes": str(size)}
+        found = bytearray()
+        with suppress(ApiError, Unreachable):
+            async with self._api.stream(path, params) as chunks:
+                async for chunk in chunks:
+                    found += chunk
+        return b"" if found.startswith(NOT_THERE) else bytes(found)
+
     async def _copy(self, params: Mapping[str, str], copy: Copy) -> None:
         path = PODS.path(self._pod.namespace, self._pod.name, "log")
         async with (
@@ -178,6 +210,10 @@ class Follower:
             aclosing(gathered(chunks)) as pieces,
         ):
             await copy.run(pieces)
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 async def gathered(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

@@ -170,6 +170,12 @@ def test_what_was_refused_before_lines_came_does_not_count_after_them(
 
 CRASHED = Container(name="main", ended=Ended(exit_code=3, started_at=NOW, ended_at=NOW))
 AGAIN = Container(name="main", restarts=1, running_since=NOW, before=CRASHED.ended)
+WELL = Container(
+    name="main",
+    restarts=1,
+    ended=Ended(exit_code=0, started_at=NOW, ended_at=NOW),
+    before=CRASHED.ended,
+)
 RESTARTS = replace(RUNS, restart_policy="OnFailure")
 _LIVES = (f"{_AT} one\n", f"{_LATER} two\n", "2026-01-01T00:00:03.5Z three\n")
 
@@ -179,6 +185,7 @@ class Kubelet:
 
     def __init__(self, folder: Path) -> None:
         self.life = 0  #: that the container is in
+        self.oldest = 0  #: whose log is there
         self.is_between = False  #: it has ended, and waits to be started again
         self.log = Log(folder, lambda number: httpx2.Response(500))
         self.log.answer = self._answer
@@ -187,7 +194,10 @@ class Kubelet:
         life = self.life - ("previous" in request.url.params and not self.is_between)
         if life < 0:
             return httpx2.Response(400, json={"message": "previous terminated container not found"})
-        return httpx2.Response(200, content=_LIVES[life])
+        if life < self.oldest:
+            return httpx2.Response(200, content="unable to retrieve container logs for containerd://6ee1946a")
+        limit = request.url.params.get("limitBytes")
+        return httpx2.Response(200, content=_LIVES[life][: int(limit) if limit else None])
 
     def tell(self, *containers: Container, phase: str = "Running") -> None:
         self.log.follower.see(replace(RESTARTS, phase=phase, containers=containers))
@@ -214,12 +224,30 @@ def test_the_log_of_a_container_that_was_started_again_is_not_taken_for_the_one_
             await kubelet.log.asks(1)
         kubelet.life = 1
         kubelet.tell(CRASHED)
-        await asyncio.sleep(0.05)  # nothing comes to wait for: it must not ask
-        assert kubelet.log.asked == seen_alive
+        await asyncio.sleep(0.05)  # nothing comes to wait for: it must not take what it is given
+        assert "two" not in kubelet.log.spool.path.read_text()
         kubelet.tell(AGAIN)
-        well = replace(CRASHED, restarts=1, ended=Ended(exit_code=0, started_at=NOW, ended_at=NOW))
-        kubelet.tell(replace(well, before=CRASHED.ended), phase="Succeeded")
+        kubelet.tell(WELL, phase="Succeeded")
         assert await kubelet.all_lines() == ["one", "two"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_life_whose_log_goes_with_the_end_of_the_next_is_kept_if_it_could_be_read_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """A kubelet removes a dead container as soon as the next is dead, too."""
+    monkeypatch.setattr(follow, "STATUS_WAIT", 10.0)
+
+    async def scenario() -> None:
+        kubelet = Kubelet(tmp_path)
+        kubelet.life = int(is_late)
+        kubelet.tell(CRASHED)
+        await kubelet.log.asks(1)
+        kubelet.life, kubelet.oldest = 1, 1
+        kubelet.tell(WELL, phase="Succeeded")
+        assert await kubelet.all_lines() == (["two"] if is_late else ["one", "two"])
 
     asyncio.run(scenario())
 
