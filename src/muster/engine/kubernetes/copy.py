@@ -3,7 +3,7 @@
 A stream may begin again from a mark, and be cut anywhere. What is in the file already is left out:
 
 1. The stream from a mark's second on begins with the mark's first line: as many bytes as the mark says are
-   known. A line without a time before that is the rest of one from an earlier second.
+   known. A line without a time among them, or before, is the rest of one from an earlier second.
 2. It begins with another line: the cluster has thrown the first one away, as it does with long logs. Then
    lines are known by their times. Or it is of another life of the container (`AnotherBeginning`).
 
@@ -96,7 +96,7 @@ class Copy:
         self._is_open = True
         self._counting = []
         if not stamp:
-            self._is_known = bool(self._from.first) and not self._counts
+            self._is_known = bool(self._from.first) and (not self._counts or self._left() > 0)
             return
         time = stamp[:-1].decode("ascii")
         if not self._counts and self._from.first:

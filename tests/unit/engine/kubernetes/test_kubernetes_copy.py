@@ -140,6 +140,17 @@ def test_a_line_of_an_earlier_second_that_comes_late_is_neither_lost_nor_doubled
     assert spool.path.read_bytes() == b"begin\nstderr\nstdout\nend\n"
 
 
+def test_so_is_the_rest_of_a_long_line_whose_beginning_came_late(tmp_path: Path) -> None:
+    """The cluster sends the rest without a time, in the middle of lines that it sends again."""
+    lines = [Entry(6 * SECOND, b"one"), Entry(11 * SECOND, b"two")]
+    late = [Entry(11 * SECOND - 1, b"thr", partial=True), Entry(16 * SECOND, b"ee")]
+    entries = [*lines, *late, Entry(16 * SECOND + 1, b"four")]
+    spool = Spool.open(tmp_path / "0.log")
+    for _ in range(2):
+        read(spool, stream(entries, spool.marks.get("main", Mark()).since))
+        assert spool.path.read_bytes() == b"one\ntwo\nthree\nfour\n"
+
+
 def test_so_is_one_that_claims_to_be_older_than_the_very_first(tmp_path: Path) -> None:
     entries = [Entry(SECOND, b"stderr"), Entry(SECOND - 1, b"stdout"), Entry(SECOND + 1, b"end")]
     for known in (1, 2):
