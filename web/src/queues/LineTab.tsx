@@ -56,13 +56,18 @@ function Held({ queue }: { queue: Queue }) {
 }
 
 function Running({ queue }: { queue: Queue }) {
-  const { data } = useRunning({ name: queue.name, entity: queue.entity });
-  if (!data) return null;
+  const { data, isPending } = useRunning({ name: queue.name, entity: queue.entity });
+  const items = data?.items ?? [];
+  const coming = isPending ? Math.min(queue.running, RUNNING_SHOWN) : 0; // their room, so that nothing jumps
   return (
-    <section aria-labelledby="running-head">
+    <section aria-labelledby="running-head" aria-busy={isPending}>
       <h2 id="running-head">{q.running(queue.running)}</h2>
-      <ul className={data.items.length ? "queue-runs" : ""}>
-        {data.items.map((run) => (
+      <ul className={items.length || coming ? "queue-runs" : ""}>
+        {Array.from({ length: coming }, (_, n) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: they are all alike
+          <li key={n} aria-hidden="true" />
+        ))}
+        {items.map((run) => (
           <li key={run.id}>
             <StateBadge state={run.state} />
             <Link to="/runs/$runId" params={{ runId: run.id }} className="run-name cut">
