@@ -86,10 +86,10 @@ test-full: check .prepare .test-main test-web .test-long .test-cluster ## Everyt
 	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
 
 .test-long: $(TORCH_PYTHON)
-	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser" -n 2 --dist loadfile
+	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser"
 
 .test-cluster: $(TORCH_PYTHON)
-	$(FULL) $(BIN)/pytest -q -m "cluster and not training" -n 2 --dist loadfile
+	$(FULL) $(BIN)/pytest -q -m "cluster and not training"
 
 cluster: setup ## Start a Kubernetes on this machine, to try things on
 	@$(CLUSTER) up
