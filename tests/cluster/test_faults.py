@@ -24,7 +24,8 @@ from muster.domain.verdict import AttemptView, Judgement, judge, merge
 NOWHERE = "127.0.0.1:1/nothing:1"  #: an image whose registry refuses the connection
 SLEEP = "echo up; exec sleep 60"
 OBEDIENT = "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"
-ONCE = "if [ -e /kept/there ]; then echo second; else touch /kept/there; echo first; exit 1; fi"
+# A kubelet looks once a second, and removes a dead container once the next is dead, too: lives last longer.
+ONCE = "if [ -e /kept/there ]; then echo second; else touch /kept/there; echo first; sleep 2; exit 1; fi"
 
 Act = Callable[[ClusterBench, AttemptKey, str], Awaitable[None]]
 
@@ -276,7 +277,7 @@ CASES = (
     ),
     Case(
         title="a container that is restarted in vain",
-        command=shell("echo life; exit 6"),
+        command=shell("echo life; sleep 2; exit 6"),
         config=job(pod={"restartPolicy": "OnFailure"}, backoffLimit=1),
         how=(6, None),
         kind="nonzero_exit",
