@@ -38,11 +38,11 @@ const CELLS: Record<ColumnKey, Cell> = {
   queue: { look: "plain cut dim", show: (row) => row.queue },
   project: { look: "plain cut dim", show: (row) => row.project },
   author: { look: "plain cut dim", show: (row) => row.author },
-  nodes: { look: "plain num dim right", show: (row) => (row.nodes > 1 ? row.nodes : "") },
-  gpus: { look: "plain num dim right", show: (row) => row.gpus || "" },
-  created: { look: "plain dim right", show: (row) => <Ago at={row.created_at} /> },
+  nodes: { look: "plain num dim", show: (row) => (row.nodes > 1 ? row.nodes : "") },
+  gpus: { look: "plain num dim", show: (row) => row.gpus || "" },
+  created: { look: "plain dim", show: (row) => <Ago at={row.created_at} /> },
   duration: {
-    look: "plain right",
+    look: "plain",
     show: (row) =>
       row.started_at ? <Span from={row.started_at} to={row.ended_at} /> : <span className="faint">—</span>,
   },
@@ -86,8 +86,8 @@ export const RunLine = memo(function RunLine(props: Props) {
       <div role="gridcell" className="check-cell" onClick={(event) => onSelect(row.id, event.shiftKey)}>
         <input type="checkbox" aria-label={m.runs.select(row.name)} checked={selected} onChange={() => {}} />
       </div>
-      {columns.map(({ key }) => (
-        <div key={key} role="gridcell" className={`cell ${CELLS[key].look}`}>
+      {columns.map(({ key, right }) => (
+        <div key={key} role="gridcell" className={`cell ${CELLS[key].look} ${right ? "right" : ""}`}>
           {CELLS[key].show(row)}
         </div>
       ))}

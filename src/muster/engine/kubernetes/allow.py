@@ -19,9 +19,7 @@ from muster.engine.kubernetes import config as layouts
 
 #: values of a launch that are resources of each node, where the queue has no variable of that name
 RESOURCES = ("cpus", "memory", "gpus", "cpus_request", "memory_request")
-_REQUEST = (
-    "_request"  #: ends the name of what is kept free for a container, where its limit is another amount
-)
+_REQUEST = "_request"  #: ends the names of requests that are lower than their limits
 GPU = "nvidia.com/gpu"
 _WORDS = {Allowed.RESOURCES: "resources", Allowed.WORKDIR: "a working directory", Allowed.VOLUMES: "volumes"}
 

@@ -7,7 +7,8 @@ Pure: told what was seen, it says what is new. `muster.engine.kubernetes.engine`
    once: the others cannot go on without it.
 2. A member ends when its pod has ended *and* all of its log is here.
 3. When the attempt is over, every member is told as ended, also those that never had a pod.
-4. What its controller ended because the whole has succeeded, has succeeded.
+4. What its controller ended because the whole has succeeded, has succeeded; if anybody did so by itself,
+   where that is what a success means (`_only_obeyed`).
 """
 
 from __future__ import annotations

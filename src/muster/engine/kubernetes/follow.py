@@ -179,7 +179,7 @@ class Follower:
             params["sinceTime"] = mark.since
         prefix = self._prefix(name)
         one = self._container(name)
-        may_be_next = one is not None and self._pod.restarts(one)
+        may_be_next = one is not None and self._pod.ever_restarts(one)
         try:
             await self._copy(params, Copy(self._spool, who, mark, prefix, same=may_be_next))
         except AnotherBeginning:

@@ -96,13 +96,13 @@ class Pod:
 
     def may_restart(self, container: Container) -> bool:
         """Will the kubelet, or did it already, start this container once more, and the status tells later?"""
-        if not self.restarts(container) or self.over or self.told_at is not None:
+        if not self.ever_restarts(container) or self.over or self.told_at is not None:
             return False
         went_well = container.ended is not None and container.ended.exit_code == 0
         always = self.restart_policy == "Always" and container not in self.inits
         return not went_well or always or container.is_sidecar
 
-    def restarts(self, container: Container) -> bool:
+    def ever_restarts(self, container: Container) -> bool:
         """A container of its kind may have several lives."""
         return container.is_sidecar or self.restart_policy != "Never"
 
