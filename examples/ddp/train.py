@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before the group is made: see main()
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -80,6 +81,8 @@ def main() -> None:
     if rank == 0 and (output := os.environ.get("MUSTER_OUTPUT_DIR")):
         Path(output, "result.json").write_text(json.dumps({"loss": loss, "world_size": world_size}))
     dist.barrier()  # nobody leaves while another still talks
+    # Ends the group's threads, which else may abort a process that ends. Were torch.distributed.nn imported
+    # by DistributedDataParallel, after the group is made, its functions' defaults would keep the group.
     dist.destroy_process_group()
 
 

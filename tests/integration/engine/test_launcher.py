@@ -354,7 +354,7 @@ def test_a_name_that_never_comes_is_told_in_time(shell: tuple[str, ...], tmp_pat
 # with PyTorch itself
 
 SCRIPT = """
-import os, sys
+import os, sys, time
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.ones(1)
@@ -363,6 +363,7 @@ restart = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 place = f"{dist.get_rank()} {os.environ['NODE_RANK_SEEN']} {int(total.item())} {restart}"
 os.write(1, f"{place}\\n".encode())  # at once: two ranks share this log
 if "fail" in sys.argv and dist.get_rank() == 1 and restart == 0:
+    time.sleep(1)  # lets gloo's thread let go of the tensor: a process that ends before that may abort
     raise ValueError("boom")
 dist.barrier()
 dist.destroy_process_group()

@@ -74,6 +74,7 @@ def test_torchrun_restarts_all_members_inside_the_attempt(shared: Installation, 
         "one = torch.ones(1)\n"
         "dist.all_reduce(one)\n"
         "os.write(1, f'sum {int(one.item())}\\n'.encode())  # at once: ranks share a log\n"
+        "dist.destroy_process_group()\n"
     )
     run = shared.launch(
         "train.py",

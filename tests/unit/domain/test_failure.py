@@ -93,8 +93,23 @@ CASES = (
     Case("data_loader_raises", "user_exception", "raised ValueError: image 0 is broken (dlorig.py:8)."),
     Case("syntax_error", "user_exception", "raised SyntaxError: invalid syntax (syntax.py:2)."),
     Case("fault_handler", "crash", "native code (SIGSEGV)", ended=139, exit_code=139, signal=SIGSEGV),
+    Case(
+        "gloo_abort_at_exit",
+        "aborted_at_exit",
+        "was aborted while it ended",
+        ended=-6,
+        exit_code=None,
+        signal=SIGABRT,
+    ),
     # torchrun exits with 1 whatever happened; its table and the lines of the ranks know better.
     Case("torchrun_raise", "user_exception", "Rank 1 raised ValueError: bad learning rate 5.0", rank=1),
+    Case(
+        "torchrun_gloo_abort_after_raise",
+        "user_exception",
+        "Rank 0 raised ValueError: bad sum 4.0 (reduce.py:11)",
+        exit_code=None,
+        signal=SIGABRT,
+    ),
     Case("torchrun_chained", "user_exception", "Rank 0 raised RuntimeError: cannot read config.json"),
     Case("torchrun_record", "user_exception", "raised ValueError: bad learning rate (record.py:6)", rank=1),
     Case("torchrun_peer_dies_second", "user_exception", "raised KeyError: 'tokens' (bothraise.py:5)", rank=1),

@@ -30,6 +30,7 @@ CLASSES: tuple[FailureClass, ...] = (
     program.COMMAND_NOT_FOUND,
     program.PERMISSION,
     program.USER_EXCEPTION,
+    program.ABORTED_AT_EXIT,
     program.CRASH,
     program.KILLED,
     program.NONZERO_EXIT,

@@ -107,6 +107,21 @@ USER_EXCEPTION = FailureClass(
     signs=(Sign(raised=True, says="raised {error}{at}"),),
 )
 
+ABORTED_AT_EXIT = FailureClass(
+    kind="aborted_at_exit",
+    title="Aborted while it ended",
+    advice="Its work may well be done: see its outputs. With PyTorch's gloo the thread is one of a process "
+    "group: call torch.distributed.destroy_process_group() at the end and, with DistributedDataParallel, "
+    "import torch.distributed.nn before init_process_group().",
+    signs=(
+        Sign(
+            signals={signal.SIGABRT},
+            words=words(r"^terminate called without an active exception$"),
+            says="was aborted while it ended: a thread of native code was still at work (SIGABRT)",
+        ),
+    ),
+)
+
 CRASH = FailureClass(
     kind="crash",
     title="Crashed in native code",
