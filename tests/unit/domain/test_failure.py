@@ -140,6 +140,9 @@ CASES = (
     # Both of a pair, each as if it were alone; together they are a test of their own.
     Case("two_nodes_first", "user_exception", "Rank 1 raised ValueError: bad learning rate 5.0", rank=1),
     Case("two_nodes_second", "peer_lost", "the member that keeps the rendezvous"),
+    Case("torchrun_two_nodes_heard", "peer_lost", "Rank 0 lost the connection to another rank"),
+    Case("torchrun_two_nodes_raised", "user_exception", "Rank 3 raised ValueError: no such", rank=3),
+    Case("torchrun_told_to_stop", "killed", "was told to end from outside"),
 )
 
 
@@ -369,6 +372,25 @@ def test_a_member_stopped_because_of_another_is_no_cause() -> None:
     failed = member(rank=1, exit_code=3, seconds=5)
 
     assert (classify([stopped, failed]).kind, classify([stopped, failed]).rank) == ("nonzero_exit", 1)
+
+
+def test_who_raised_is_the_cause_though_another_ended_of_it_before() -> None:
+    """Ten milliseconds between the two: the engine counts the later as stopped because of the earlier."""
+    heard = member(log("torchrun_two_nodes_heard"), rank=0)
+    raised = member(log("torchrun_two_nodes_raised"), rank=1, state=ReplicaState.STOPPED, seconds=0.1)
+
+    failure = classify([heard, raised])
+
+    assert (failure.kind, failure.rank) == ("user_exception", 3)
+    assert failure.summary == "Rank 3 (replica 1) raised ValueError: no such learning rate (train.py:4)."
+    assert classify([heard]).kind == "peer_lost"
+
+
+def test_what_a_member_does_as_it_is_stopped_is_no_cause() -> None:
+    heard = member(log("torchrun_two_nodes_heard"), rank=0)
+    for said in ("torchrun_told_to_stop", "raised_from"):
+        stopped = member(log(said), rank=1, state=ReplicaState.STOPPED)
+        assert classify([heard, stopped]).kind == "peer_lost"
 
 
 def test_a_lost_member_is_asked_only_if_none_failed() -> None:

@@ -55,8 +55,11 @@ def causes(members: Sequence[EndedMember]) -> Iterator[Cause]:
     """Whoever may have failed first, the likeliest first. Who was stopped because of another is not one."""
     failed = [member for member in members if member.replica.state is ReplicaState.FAILED]
     lost = [member for member in members if member.replica.state is ReplicaState.LOST]
-    for member in sorted(failed or lost, key=_ended)[:MAX_MEMBERS]:
-        yield from _causes_in(member)
+    # Except one that was failing as it was told to stop: who hears of a failure may be dead before who fails.
+    stopped = [member for member in members if member.replica.state is ReplicaState.STOPPED]
+    for asked in (failed or lost, stopped):
+        for member in sorted(asked, key=_ended)[:MAX_MEMBERS]:
+            yield from _causes_in(member)
 
 
 def _ended(member: EndedMember) -> tuple[datetime, int]:
@@ -78,6 +81,8 @@ def _suspects(replica: Replica, log: MemberLog) -> list[_Suspect]:
         for end in log.exits[:MAX_RANKS]
         for code, signal in [_code_and_signal(end.code)]
     ]
+    if replica.state is ReplicaState.STOPPED:  # only what its launcher saw before the word to stop
+        return [one for one in seen if one.exit_code and one.signal is None]
     # torchrun may call the wrong rank the root cause: one whose peer vanished can be dead before that peer,
     # still at its clean-up, is; torchrun then stops the peer and does not count it. Its traceback tells.
     named = {end.rank for end in log.exits}

@@ -100,6 +100,31 @@ PERMISSION = FailureClass(
     ),
 )
 
+_CRASHES = {
+    signal.SIGSEGV,
+    signal.SIGABRT,
+    signal.SIGILL,
+    signal.SIGFPE,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+}
+
+KILLED = FailureClass(
+    kind="killed",
+    title="Killed from outside",
+    advice="Neither Muster nor the program did this. Look for a time limit, a shutdown of the machine or "
+    "somebody with access to it; then launch again.",
+    signs=(
+        Sign(signals={signal.SIGTERM}, says="was told to end from outside (SIGTERM)", echo=True),
+        Sign(
+            words=words(r"^(?:[\w.]{1,80}\.)?SignalException: Process \d{1,9} got signal: 15$"),
+            says="was told to end from outside (SIGTERM)",
+            echo=True,
+        ),
+        Sign(signals=set(range(1, 65)) - _CRASHES, says="was ended by {signal}"),
+    ),
+)
+
 USER_EXCEPTION = FailureClass(
     kind="user_exception",
     title="The program raised an error",
@@ -129,27 +154,9 @@ CRASH = FailureClass(
     "machine, CUDA or library version: reinstall it, or change the image.",
     signs=(
         Sign(
-            signals={
-                signal.SIGSEGV,
-                signal.SIGABRT,
-                signal.SIGILL,
-                signal.SIGFPE,
-                signal.SIGTRAP,
-                signal.SIGSYS,
-            },
+            signals=_CRASHES,
             says="crashed in native code ({signal})",
         ),
-    ),
-)
-
-KILLED = FailureClass(
-    kind="killed",
-    title="Killed from outside",
-    advice="Neither Muster nor the program did this. Look for a time limit, a shutdown of the machine or "
-    "somebody with access to it; then launch again.",
-    signs=(
-        Sign(signals={signal.SIGTERM}, says="was told to end from outside (SIGTERM)", echo=True),
-        Sign(signals=range(1, 65), says="was ended by {signal}"),
     ),
 )
 
