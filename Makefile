@@ -55,7 +55,7 @@ test: .test-main ## Run the tests that need no big download (a few minutes)
 	$(BIN)/pytest -q -m "cluster and not torch and not slow and not training"
 	@echo "Left out: tests with PyTorch, a browser, and long ones (marks torch, browser, slow). make test-full runs them all."
 
-test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds it: a quarter of an hour)
+test-cluster: setup ## Run the tests on a real Kubernetes (the first time builds it: ten minutes)
 	$(CLUSTER) prepare
 	$(BIN)/pytest -q -m "cluster and not torch and not training"
 

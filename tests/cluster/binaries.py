@@ -134,7 +134,7 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def build(groups: Sequence[Group] = GROUPS) -> None:
-    """Build what cannot be found: ten minutes or more, once."""
+    """Build what cannot be found: some ten minutes, once."""
     if all(_find(group) for group in groups):
         return
     if shutil.which("go") is None:
@@ -161,14 +161,21 @@ def _build(group: Group) -> None:
         raise CannotBeHad(f"Go cannot fetch the modules of {group.folder}; is its proxy reachable?")
     with tempfile.TemporaryDirectory(dir=_cache()) as scratch:
         target = Path(scratch) / "bin"
+        # All at once: one is linked while another is compiled. And not with -trimpath: with it, Go compiles a
+        # package again for every module that asked for another version of it, whatever `replace` says.
+        if _go(group, "build", f"-ldflags={_flags(group)}", f"-o={target}/", *group.packages.values()):
+            raise ClusterError(f"{group.name} cannot be built: go build failed in {group.folder}")
         for program, package in group.packages.items():
-            if _go(
-                group, "build", "-trimpath", f"-ldflags={_flags(group)}", f"-o={target / program}", package
-            ):
-                raise ClusterError(f"{program} cannot be built: go build {package} failed in {group.folder}")
+            (target / _name_by_go(group, package)).rename(target / program)
         _keep(group, target / "share" / group.name)
         target.rename(group.cache)
     _say(f"Built {', '.join(group.packages)} in {time.monotonic() - started:.0f} s")
+
+
+def _name_by_go(group: Group, package: str) -> str:
+    """What `go build` calls the program of a package: its last word that is no version."""
+    words = (f"{group.folder}" if package == "." else package).split("/")
+    return words[-2] if re.fullmatch(r"v[2-9]\d*", words[-1]) else words[-1]
 
 
 def _keep(group: Group, target: Path) -> None:
@@ -190,7 +197,12 @@ def _go(group: Group, *words: str) -> int:
 
 
 def _environment() -> dict[str, str]:
-    settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    settings = {
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "GOGC": "400",  # of the compiler: memory for time
+    }
     return os.environ | settings
 
 
