@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from muster.domain.runorder import RunKey
+
 SECONDS = 1.0
 
 
@@ -23,6 +25,10 @@ def queue_names(incomplete: str) -> list[tuple[str, str]]:
         for queue in found
         if queue["name"].startswith(incomplete)
     ]
+
+
+def run_orders(incomplete: str) -> list[str]:
+    return [word for key in RunKey for word in (key.value, f"-{key}") if word.startswith(incomplete)]
 
 
 def job_names(incomplete: str) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.compare import compare, runs_meant
-from muster.cli.complete import job_names, queue_names
+from muster.cli.complete import job_names, queue_names, run_orders
 from muster.cli.line import move
 from muster.cli.main import FAILED
 from muster.cli.options import Entity, Group, Json, ManyRuns, OneRun, SomeRuns, Yes
@@ -28,6 +28,7 @@ from muster.cli.table import Cell, column
 from muster.cli.usage import BadUsage
 from muster.cli.words import ago, count, state, took
 from muster.domain.run import RunState
+from muster.domain.runorder import NEWEST, RunKey, RunOrder
 
 if TYPE_CHECKING:
     from muster.client.sync import Client
@@ -77,11 +78,20 @@ def list_runs(
         str | None, typer.Option(metavar="TEXT", help="In the name, or at the start of the id.")
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="ID", help="Of this group (of a grid).")] = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            metavar="[-]COLUMN",
+            help=f"By {', '.join(RunKey)}; with a -, the greatest first.",
+            autocompletion=run_orders,
+        ),
+    ] = str(NEWEST),
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 20,
     everything: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
     json: Json = False,
 ) -> None:
     """List runs, newest first."""
+    RunOrder.parse(sort)
     if mine and author:
         raise BadUsage("--mine and --author say different things.", hint="Give one of them.")
     with connect() as client:
@@ -98,6 +108,7 @@ def list_runs(
                 state=states,
                 text=text,
                 group=group,
+                sort=sort,
                 limit=PAGE if everything else min(PAGE, limit - len(found)),
                 cursor=following,
             )
@@ -110,7 +121,8 @@ def list_runs(
         return
     show_table(COLUMNS, [_row(run) for run in found], empty="No runs here.")
     if following is not None:
-        hint(f"These are the newest {len(found)}; --all shows all of them.")
+        which = "newest" if sort == str(NEWEST) else "first"
+        hint(f"These are the {which} {len(found)}; --all shows all of them.")
 
 
 def _in_project(job: str | None, project: str | None) -> str | None:

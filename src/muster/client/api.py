@@ -155,10 +155,11 @@ class AsyncClient:
         state: Sequence[RunState] | None = None,
         text: str | None = None,
         group: str | None = None,
+        sort: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[RunModel]:
-        """Runs, newest first."""
+        """Runs, newest first; or by a column, such as `name` or, the greatest first, `-duration`."""
         params = {
             "entity": entity,
             "project": project,
@@ -168,6 +169,7 @@ class AsyncClient:
             "state": [RunState(item).value for item in state] if state else None,
             "text": text,
             "group": group,
+            "sort": sort,
             "limit": limit,
             "cursor": cursor,
         }

@@ -186,10 +186,11 @@ class Client:
         state: Sequence[RunState] | None = None,
         text: str | None = None,
         group: str | None = None,
+        sort: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[RunModel]:
-        """Runs, newest first."""
+        """Runs, newest first; or by a column, such as `name` or, the greatest first, `-duration`."""
         return self.wait(
             self._async.list_runs(
                 entity=entity,
@@ -200,6 +201,7 @@ class Client:
                 state=state,
                 text=text,
                 group=group,
+                sort=sort,
                 limit=limit,
                 cursor=cursor,
             )

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, func, select
 
 from muster.domain.run import TERMINAL, Run, RunState
-from muster.store.runs import Filter, page, sifted
+from muster.store.runlist import Filter, page, sifted
 from muster.store.schema import runs
 
 # How many of a group are in each state, and how many events they have had.
@@ -48,7 +48,7 @@ class Group:
 
 def find(conn: Connection, group_id: str, *, entities: tuple[str, ...] | None) -> Group | None:
     """The group, as far as it belongs to these entities."""
-    newest = page(conn, Filter(group=group_id, entities=entities), before=None, limit=1)
+    newest = page(conn, Filter(group=group_id, entities=entities), limit=1)
     if not newest:
         return None
     rows = list(conn.execute(_of(_counts, entities), {"group": group_id}))

@@ -1,4 +1,4 @@
-"""Runs: insert, find, page, order, lease. Every statement is here; none decides anything.
+"""Runs: insert, find, order, lease. Every statement is here; none decides anything.
 
 Who changes a run holds its row: heads to be changed are read by `hold`, `take_waiting`, or a query
 that says `FOR UPDATE` (nothing on SQLite, where there is but one writer). What another server holds
@@ -8,16 +8,12 @@ just now is passed over where there is more to choose from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
-    ColumnElement,
     Connection,
-    Select,
-    String,
     and_,
     bindparam,
     delete,
@@ -27,14 +23,9 @@ from sqlalchemy import (
     select,
     tuple_,
     type_coerce,
-    union_all,
     update,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
-from muster.domain.names import ID_LENGTH, may_start_id
 from muster.domain.occupancy import Stay
 from muster.domain.resources import Resources
 from muster.domain.run import Priority, Run, RunHead, RunState
@@ -42,13 +33,12 @@ from muster.domain.schedule import Candidate
 from muster.domain.source import JobRef
 from muster.store.bulk import add_many, change_many
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
-from muster.store.schema import AnyRow, Instant, entities, queues, runs
+from muster.store.schema import AnyRow, Instant, queues, runs
 
 T = TypeVar("T")
 D = TypeVar("D")
 
 _FIRST = -(2**62)  #: a rank before all others
-_MAX_BRANCHES = 64  #: entities times states that a page is put together from
 
 _HEAD = (
     runs.c.id,
@@ -84,8 +74,8 @@ _WHOLE = (
     runs.c.job_version,
     runs.c.group_id,
 )
-_select_run = select(*_WHOLE).join_from(runs, queues, runs.c.queue_id == queues.c.id)
-_by_id = _select_run.where(runs.c.id == bindparam("id"))
+SELECT_RUN = select(*_WHOLE).join_from(runs, queues, runs.c.queue_id == queues.c.id)
+_by_id = SELECT_RUN.where(runs.c.id == bindparam("id"))
 _heads = select(*_HEAD).where(runs.c.id.in_(bindparam("ids", expanding=True)))
 _heads_locked = _heads.order_by(runs.c.id).with_for_update(key_share=True)
 # Written as the partial indexes are, not bound: only then is it plain that they hold all such runs.
@@ -115,13 +105,13 @@ waiting_of_user = (
     .limit(bindparam("limit"))
 )
 _first_waiting = (
-    _select_run.where(runs.c.queue_id == bindparam("queue_id"), _is_waiting, *_fits)
+    SELECT_RUN.where(runs.c.queue_id == bindparam("queue_id"), _is_waiting, *_fits)
     .order_by(runs.c.rank, runs.c.seq)
     .limit(bindparam("limit"))
     .with_for_update(key_share=True, skip_locked=True, of=runs)
 )
 _still_waiting = (
-    _select_run.where(runs.c.id.in_(bindparam("ids", expanding=True)), _is_waiting)
+    SELECT_RUN.where(runs.c.id.in_(bindparam("ids", expanding=True)), _is_waiting)
     .order_by(runs.c.id)
     .with_for_update(key_share=True, skip_locked=True, of=runs)
 )
@@ -203,15 +193,15 @@ def add(conn: Connection, items: Sequence[Run]) -> None:
 
 def find(conn: Connection, run_id: str) -> Run | None:
     row = conn.execute(_by_id, {"id": run_id}).one_or_none()
-    return _run(row) if row else None
+    return run_of(row) if row else None
 
 
 def find_many(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
     ids = list(run_ids)
     if not ids:
         return {}
-    rows = conn.execute(_select_run.where(runs.c.id.in_(ids)))
-    return {row.id: _run(row) for row in rows}
+    rows = conn.execute(SELECT_RUN.where(runs.c.id.in_(ids)))
+    return {row.id: run_of(row) for row in rows}
 
 
 def heads(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
@@ -226,153 +216,17 @@ def hold(conn: Connection, run_ids: Iterable[str]) -> dict[str, RunHead]:
 def take_first(conn: Connection, queue_id: str, *, room: Resources, limit: int) -> list[Run]:
     """The next runs of a queue, in order, to be changed."""
     rows = conn.execute(_first_waiting, {"queue_id": queue_id, "limit": limit, **room.__dict__}).all()
-    return [_run(row) for row in rows]
+    return [run_of(row) for row in rows]
 
 
 def take_waiting(conn: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
     """Those of these runs that still wait and that no other server is just handing out, to be changed."""
-    return {row.id: _run(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)}).all()}
+    return {row.id: run_of(row) for row in conn.execute(_still_waiting, {"ids": list(run_ids)}).all()}
 
 
 def existing(conn: Connection, run_ids: Sequence[str]) -> set[str]:
     """Those of the ids that are runs."""
     return set(conn.execute(select(runs.c.id).where(runs.c.id.in_(run_ids))).scalars())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """What a list of runs is narrowed to; empty means all."""
-
-    entities: tuple[str, ...] | None = None  #: None: every entity (server admins)
-    project: str | None = None
-    queue_id: str | None = None
-    author: str | None = None
-    job_id: str | None = None
-    job_version: int | None = None
-    states: tuple[RunState, ...] = ()
-    text: str | None = None  #: in the name, or the start of the id
-    id_start: str | None = None
-    group: str | None = None  #: a few thousand runs at most, side by side in an index: the rest is sifted
-
-    @property
-    def sparse(self) -> bool:
-        """May leave few runs of many, and has an index within an entity to find them."""
-        return not self.group and bool(self.project or self.author or self.states or self.text)
-
-    @property
-    def mixed(self) -> bool:
-        """No index of its own leads to these runs: they are sifted in the one that has everything."""
-        others = sum(map(bool, (self.project, self.author, self.states, self.queue_id)))
-        return bool(self.text or self.id_start or self.group) or others > (0 if self.job_id else 1)
-
-
-def page(conn: Connection, narrow: Filter, *, before: int | None, limit: int) -> list[tuple[int, Run]]:
-    """Newest first, each with its cursor."""
-    if narrow.entities is None and narrow.sparse:
-        everybody = tuple(conn.execute(select(entities.c.name).limit(_MAX_BRANCHES + 1)).scalars())
-        narrow = replace(narrow, entities=everybody if len(everybody) <= _MAX_BRANCHES else None)
-    statement = page_statement(narrow, before=before, limit=limit)
-    return [(row.seq, _run(row)) for row in conn.execute(statement)]
-
-
-def page_statement(narrow: Filter, *, before: int | None, limit: int) -> Select[Any]:
-    """For several entities or states, the newest of each are looked up and merged: asked for all of
-    them at once, the database would read and sort everything they have. Whole rows are read last, and
-    only those of the page."""
-    branches = [
-        replace(narrow, entities=one, states=state)
-        for one in _each(narrow.entities, otherwise=None)
-        for state in _each(narrow.states, otherwise=())
-    ]
-    if narrow.group is not None or len(branches) > _MAX_BRANCHES:
-        branches = [narrow]
-    if len(branches) == 1 and not narrow.mixed:
-        return _newest(_narrowed(_select_run, narrow), before, limit)
-    if narrow.text and may_start_id(narrow.text.lower()):  # names are sifted; ids have an index
-        branches.append(replace(narrow, text=None, id_start=narrow.text.lower()))
-    parts = [_newest(_narrowed(select(runs.c.seq), branch), before, limit).subquery() for branch in branches]
-    seqs = union_all(*(select(part.c.seq) for part in parts))
-    return _newest(_select_run.where(runs.c.seq.in_(seqs)), before, limit)
-
-
-def _each(values: tuple[T, ...] | None, *, otherwise: D) -> list[tuple[T, ...] | D]:
-    """Each of the values alone; `otherwise` stands for no values."""
-    return [(value,) for value in values] if values else [otherwise]
-
-
-def _newest(query: Select[Any], before: int | None, limit: int) -> Select[Any]:
-    if before is not None:
-        query = query.where(runs.c.seq < before)
-    return query.order_by(runs.c.seq.desc()).limit(limit)
-
-
-def _narrowed(query: Select[Any], narrow: Filter) -> Select[Any]:
-    if narrow.group is not None:
-        query = query.where(runs.c.group_id == narrow.group)
-    if narrow.entities is not None:
-        # A job, a group or the start of an id has few runs beside its entity's: its own index leads to
-        # them, whatever is asked.
-        few = narrow.job_id or narrow.group or narrow.id_start
-        entity = sifted(runs.c.entity) if few else runs.c.entity
-        one = len(narrow.entities) == 1
-        query = query.where(entity == narrow.entities[0] if one else entity.in_(narrow.entities))
-    of = sifted if narrow.mixed else _indexed
-    if narrow.job_id is not None:
-        query = query.where(runs.c.job_id == narrow.job_id)
-    if narrow.job_version is not None:
-        query = query.where(runs.c.job_version == narrow.job_version)
-    if narrow.project is not None:
-        query = query.where(of(runs.c.project) == narrow.project)
-    if narrow.queue_id is not None:
-        query = query.where(of(runs.c.queue_id) == narrow.queue_id)
-    if narrow.author is not None:
-        query = query.where(of(runs.c.author) == narrow.author)
-    if narrow.states:
-        query = query.where(of(runs.c.state).in_([state.value for state in narrow.states]))
-    if narrow.text:
-        pattern = narrow.text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-        query = query.where(contains(sifted(runs.c.name), f"%{pattern}%"))
-    if narrow.id_start:  # nothing in an id comes after z, in any collation
-        query = query.where(runs.c.id.between(narrow.id_start, narrow.id_start + "z" * ID_LENGTH))
-    return query
-
-
-class contains(FunctionElement[bool]):  # noqa: N801 - it is used as a function
-    """Does a text match a pattern, whatever the case of its letters?"""
-
-    inherit_cache = True
-
-
-@compiles(contains)
-def _contains(element: contains, compiler: SQLCompiler, **given: Any) -> str:
-    column, pattern = element.clauses
-    return f"{compiler.process(column, **given)} LIKE {compiler.process(pattern, **given)} ESCAPE '\\'"
-
-
-@compiles(contains, "postgresql")
-def _contains_on_postgresql(element: contains, compiler: SQLCompiler, **given: Any) -> str:
-    return _contains(element, compiler, **given).replace(" LIKE ", " ILIKE ", 1)
-
-
-class sifted(FunctionElement[str]):  # noqa: N801 - it is used as a function
-    """A column, but SQLite looks for no index of it. (PostgreSQL knows better than we which one to use.)"""
-
-    inherit_cache = True
-    type = String()
-
-
-@compiles(sifted)
-def _plain(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
-    return compiler.process(next(iter(element.clauses)), **given)
-
-
-@compiles(sifted, "sqlite")
-def _with_a_plus(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
-    return f"+{_plain(element, compiler, **given)}"
-
-
-def _indexed(column: ColumnElement[str]) -> ColumnElement[str]:
-    return column
 
 
 def waiting(
@@ -482,8 +336,8 @@ def stays(conn: Connection, queue_id: str, *, since: datetime, limit: int) -> li
 
 def live_in_queue(conn: Connection, queue_id: str) -> list[Run]:
     """Runs of the queue that an agent has now."""
-    rows = conn.execute(_select_run.where(runs.c.queue_id == queue_id, _is_leased))
-    return [_run(row) for row in sorted(rows, key=lambda row: int(row.seq))]
+    rows = conn.execute(SELECT_RUN.where(runs.c.queue_id == queue_id, _is_leased))
+    return [run_of(row) for row in sorted(rows, key=lambda row: int(row.seq))]
 
 
 def live_of_agent(conn: Connection, agent_id: str) -> list[RunHead]:
@@ -591,7 +445,7 @@ def _head(row: AnyRow) -> RunHead:
     )
 
 
-def _run(row: AnyRow) -> Run:
+def run_of(row: AnyRow) -> Run:
     return Run(
         head=_head(row),
         project=row.project,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -34,11 +36,29 @@ def shared(house: Door) -> Door:
 
 SHAPE = {"type", "title", "status", "detail", "code", "hint", "facts"}
 
+
+def cursor_of(*data: object) -> str:
+    """As one that somebody made up."""
+    return urlsafe_b64encode(json.dumps(data).encode()).decode().rstrip("=")
+
+
 PROBLEMS: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/runs/zzzzzzzzzz", None, 404, "not_found"),
     ("GET", "/runs?limit=0", None, 422, "bad_input"),
     ("GET", "/runs?cursor=abc", None, 422, "bad_input"),
     ("GET", "/runs?cursor=99999999999999999999", None, 422, "bad_input"),
+    ("GET", "/runs?sort=spec", None, 422, "bad_input"),
+    ("GET", "/runs?sort=name&cursor=12", None, 422, "bad_input"),
+    ("GET", "/runs?sort=name&cursor=é", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=-created&cursor={cursor_of('name', 0, 1, 'x')}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=name&cursor={cursor_of('-name', 0, 1, 'x')}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=name&cursor={cursor_of('name', 0, 1, None)}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=name&cursor={cursor_of('name', 0, 1, chr(0))}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=name&cursor={cursor_of('name', 2**60, 1, 'x')}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=gpus&cursor={cursor_of('gpus', 0, 1, 2**63)}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=gpus&cursor={cursor_of('gpus', 0, True, 1)}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=created&cursor={cursor_of('created', 0, 1, 'x')}", None, 422, "bad_input"),
+    ("GET", f"/runs?sort=created&cursor={cursor_of('created')}", None, 422, "bad_input"),
     ("GET", "/runs?state=asleep", None, 422, "bad_input"),
     ("GET", "/runs?queue=locl", None, 404, "not_found"),
     ("PUT", "/runs", None, 405, "http_error"),
@@ -63,7 +83,7 @@ def test_what_is_wrong_is_said_as_a_problem_document(
     shared: Door, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
     path, _, query = path.partition("?")
-    params: dict[str, Any] = dict([query.split("=")]) if query else {}
+    params: dict[str, Any] = dict(parse_qsl(query))
     answer = shared.call(method, path, body, **params)
     problem = answer.json()
     assert (answer.status_code, problem["status"], problem["code"]) == (status, status, code)
@@ -244,6 +264,42 @@ def test_pages_show_every_run_once_while_new_ones_come(door: Door) -> None:
         cursor = {"cursor": page["next"]}
         door.launch(name="new")
     assert seen == list(reversed(old))
+
+
+def test_a_list_goes_on_in_its_order(door: Door) -> None:
+    long = "a" * 64
+    for name in ("b", "Zoo", "a", "c", long):
+        door.launch(name=name)
+    newest = [long, "c", "a", "Zoo", "b"]
+    for sort, wanted in (
+        ("name", ["Zoo", "a", long, "b", "c"]),
+        ("-name", ["c", "b", long, "a", "Zoo"]),
+        ("created", newest[::-1]),
+        ("-created", newest),
+        ("-gpus", newest),
+        ("duration", newest),
+    ):
+        seen: list[str] = []
+        cursor: dict[str, Any] = {}
+        while cursor.get("cursor", "") is not None:
+            page = door.call("GET", "/runs", sort=sort, limit=2, **cursor).json()
+            seen += [run["name"] for run in page["items"]]
+            cursor = {"cursor": page["next"]}
+        assert seen == wanted, sort
+
+
+def test_a_run_that_goes_on_is_on_one_page_only(door: Door) -> None:
+    """Those that run grow longer; the list is that of the moment when it was asked for."""
+    agent = door.agent()
+    for name in ("long", "middle", "short"):
+        door.launch(name=name)
+    for claim in agent.poll()["claims"]:
+        agent.report(claim, replica("running"))
+        door.clock.advance(timedelta(seconds=10))
+    first = door.call("GET", "/runs", sort="duration", limit=1).json()
+    door.clock.advance(timedelta(seconds=15))
+    rest = door.call("GET", "/runs", sort="duration", cursor=first["next"]).json()
+    assert [run["name"] for run in first["items"] + rest["items"]] == ["short", "middle", "long"]
 
 
 def test_a_full_last_page_has_no_next(door: Door) -> None:

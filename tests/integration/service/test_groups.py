@@ -12,9 +12,8 @@ from muster.domain.grid import Grid
 from muster.domain.inputs import InputDeclaration
 from muster.domain.run import Run, RunState
 from muster.service import group, launch
-from muster.store import runs
 from muster.store.groups import Group
-from muster.store.runs import Filter
+from muster.store.runlist import Filter, page
 from world import World, order
 
 GRID = Grid.from_data({"optimizer.lr": [0.1, 0.01], "seed": [1, 2, 3]})
@@ -66,7 +65,7 @@ def test_a_list_is_narrowed_to_a_group_and_further(world: World) -> None:
 
     def listed(**narrow: Any) -> list[str]:
         wanted = Filter(group="g123456789", **narrow)
-        return world.do(lambda tx: [run.id for _, run in runs.page(tx.conn, wanted, before=None, limit=99)])
+        return world.do(lambda tx: [run.id for _, run in page(tx.conn, wanted, limit=99)])
 
     assert listed() == [run.id for run in reversed(made)]
     assert listed(entities=("ann",), states=(RunState.STOPPED,)) == [made[0].id]

@@ -24,9 +24,9 @@ from muster.service import rerun as rerunning
 from muster.service.job import Place
 from muster.service.launch import Order
 from muster.service.rerun import Changes
-from muster.store import jobs, runs
+from muster.store import jobs
 from muster.store.database import Database
-from muster.store.runs import Filter
+from muster.store.runlist import Filter, page
 from world import DAWN, VARIABLES, World, order
 
 GIT = GitSource(url="https://host/acme/train.git", ref="main", commit="a" * 40)
@@ -48,7 +48,7 @@ def versions(world: World, found: Job) -> list[JobVersion]:
 
 def runs_of(world: World, found: Job, version: int | None = None) -> list[str]:
     narrow = Filter(entities=("ann",), job_id=found.id, job_version=version)
-    return [run.id for _, run in world.do(lambda tx: runs.page(tx.conn, narrow, before=None, limit=100))]
+    return [run.id for _, run in world.do(lambda tx: page(tx.conn, narrow, limit=100))]
 
 
 def rerun(world: World, run_id: str, **changes: Any) -> Run:

@@ -15,10 +15,10 @@ from sqlalchemy import event, text
 from muster.domain.observation import AttemptKey
 from muster.domain.run import RunState
 from muster.service import explain
-from muster.store import accounts, attempts, events, groups, queues, records, runs, shares
+from muster.store import accounts, attempts, events, groups, queues, records, runlist, runs, shares
 from muster.store.codec import spec_to_data
 from muster.store.database import Tx
-from muster.store.runs import Filter
+from muster.store.runlist import Filter
 from world import MACHINE, World, new_sqlite, open_world
 
 QUEUED, SHALLOW, ENDED = 200_000, 1_000, 20_000
@@ -90,7 +90,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
 def page(**narrow: Any) -> Callable[[Tx, Crowd], object]:
     def work(tx: Tx, crowd: Crowd) -> object:
         given = {name: value(crowd) if callable(value) else value for name, value in narrow.items()}
-        return runs.page(tx.conn, Filter(**given), before=None, limit=51)
+        return runlist.page(tx.conn, Filter(**given), limit=51)
 
     return work
 

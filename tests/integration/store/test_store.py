@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,9 +24,9 @@ from sqlalchemy.exc import OperationalError
 from muster.domain.errors import BadInput, StoreUnavailable
 from muster.domain.observation import AttemptKey, End, EndSeen, Failure, Replica, ReplicaState
 from muster.domain.resources import Resources
-from muster.domain.run import AttemptEnd, Retry, RunSpec, RunState
+from muster.domain.run import AttemptEnd, Retry, Run, RunSpec, RunState
 from muster.domain.training import Training
-from muster.store import attempts, codec, events, migrations, records, runs
+from muster.store import attempts, codec, events, migrations, records, runlist, runs
 from muster.store.database import Database, Tx, sqlite_url
 from muster.store.schema import meta, metadata
 from postgres import empty_postgres
@@ -381,6 +382,10 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
+def newest(tx: Tx, *, after: runlist.Place | None, limit: int) -> list[tuple[runlist.Place, Run]]:
+    return runlist.page(tx.conn, runlist.Filter(), after=after, limit=limit)
+
+
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6), inserts=st.lists(st.integers(0, 4)))
 @settings(max_examples=15, deadline=None)
 def test_pages_miss_and_double_nothing_while_runs_come_in(
@@ -390,12 +395,12 @@ def test_pages_miss_and_double_nothing_while_runs_come_in(
     world.queue()
     old = [run.id for run in world.launch(*[order() for _ in range(23)])]
     seen: list[str] = []
-    before: int | None = None
+    before: runlist.Place | None = None
     for turn in range(100):
         if turn < len(inserts) and inserts[turn]:
             world.launch(*[order() for _ in range(inserts[turn])])
         limit, cursor = sizes[turn % len(sizes)], before
-        page = world.do(lambda tx, n=limit, b=cursor: runs.page(tx.conn, runs.Filter(), before=b, limit=n))  # type: ignore[misc]
+        page = world.do(partial(newest, after=cursor, limit=limit))
         if not page:
             break
         seen += [run.id for _, run in page]

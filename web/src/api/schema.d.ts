@@ -362,7 +362,7 @@ export interface paths {
         };
         /**
          * List Runs
-         * @description Runs, newest first.
+         * @description Runs, newest first or in another order.
          */
         get: operations["list_runs"];
         put?: never;
@@ -4577,6 +4577,8 @@ export interface operations {
                 state?: components["schemas"]["RunState"][] | null;
                 text?: string | null;
                 group?: string | null;
+                /** @description `created`, `name`, `state`, `queue`, `project`, `author`, `gpus`, `duration`; `-` before it: the greatest first. */
+                sort?: string;
                 limit?: number;
                 cursor?: string | null;
             };

@@ -111,8 +111,6 @@ export const en = {
       duration: "Duration",
     },
     sortBy: (what: string) => `Sort by ${what.toLowerCase()}`,
-    sortedPart: (n: number) =>
-      `Sorted among the newest ${n.toLocaleString(LANGUAGE)}. Narrow the filter to sort all.`,
     shown: (n: number, more: boolean) =>
       more ? `${n.toLocaleString(LANGUAGE)}+ runs` : count(n, "run", "runs"),
     loadingMore: "Loading more…",

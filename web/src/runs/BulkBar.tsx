@@ -69,7 +69,7 @@ export function BulkBar({
       calls[which] as (row: Row) => Promise<unknown>,
       setProgress,
     );
-    if (which === "delete") pages.refreshHead();
+    if (which === "delete") pages.refresh();
     if (done) say({ stop: b.stopped, rerun: b.rerunDone, delete: b.deleted }[which](done));
     if (failed) complain(error);
     if (which === "delete" && !failed) pages.drop(new Set(of.delete.map((row) => row.id)));

@@ -17,11 +17,10 @@ import {
   searchFromFilter,
 } from "./filter";
 import { isGroup, lines, sorted } from "./layout";
-import { PAGE, type Row } from "./pages";
+import type { Row } from "./pages";
 import { RunTable, type RunTableHandle } from "./RunTable";
 import { useRunPages } from "./useRunPages";
 
-const ENOUGH_TO_SORT = 1000;
 const FOLD = "muster.runs.fold";
 const NO_ROWS: readonly Row[] = [];
 
@@ -44,7 +43,6 @@ export function RunsPage() {
   const searchRef = useRef<HTMLInputElement>(null);
 
   const folds = fold && filter.group === null;
-  const byTime = filter.sort.by === "created";
   const shown = useMemo(() => {
     const ordered = sorted(rows, filter.sort, Date.now());
     return lines(ordered, folds, open);
@@ -64,10 +62,6 @@ export function RunsPage() {
   const onEnd = useCallback(() => {
     if (canLoad) void pages.loadMore();
   }, [canLoad, pages]);
-  const sortsMore = canLoad && !byTime && rows.length < ENOUGH_TO_SORT;
-  useEffect(() => {
-    if (sortsMore) void pages.loadMore();
-  }, [sortsMore, pages]);
 
   const chosen = useMemo(
     () => (selected.size ? rows.filter((row) => selected.has(row.id)) : NO_ROWS),
@@ -176,9 +170,6 @@ export function RunsPage() {
           ref={table}
         />
       )}
-      {!byTime && more && rows.length >= PAGE ? (
-        <p className="list-note dim">{m.runs.sortedPart(rows.length)}</p>
-      ) : null}
       {chosen.length ? <BulkBar rows={chosen} pages={pages} onClear={() => setSelected(new Set())} /> : null}
     </div>
   );

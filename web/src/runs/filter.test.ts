@@ -40,8 +40,9 @@ describe("filters in the address", () => {
     expect(filter.sort).toEqual(EVERYTHING.sort);
   });
 
-  it("ask the server only for what is filtered, and never for an order", () => {
-    expect(queryOf({ ...EVERYTHING, text: "  ", sort: { by: "name", down: false } })).toEqual({});
+  it("ask the server only for what is filtered, and for an order only if it is another one", () => {
+    expect(queryOf({ ...EVERYTHING, text: "  " })).toEqual({});
+    expect(queryOf({ ...EVERYTHING, sort: { by: "created", down: false } })).toEqual({ sort: "created" });
     expect(queryOf(FULL)).toEqual({
       state: ["running", "failed"],
       queue: "gpu.lab",
@@ -50,6 +51,7 @@ describe("filters in the address", () => {
       job: "nlp/train:best",
       group: "g123456789",
       text: "llama 7b & co",
+      sort: "-duration",
     });
     expect(isNarrowed({ ...EVERYTHING, sort: { by: "name", down: true } })).toBe(false);
   });

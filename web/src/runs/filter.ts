@@ -65,7 +65,6 @@ export function filterFromSearch(search: Search): RunFilter {
 }
 
 export function searchFromFilter(filter: RunFilter): Search {
-  const sort = `${filter.sort.down ? "-" : ""}${filter.sort.by}`;
   const all: Search = {
     state: filter.states.join(","),
     queue: filter.queue ?? "",
@@ -74,9 +73,14 @@ export function searchFromFilter(filter: RunFilter): Search {
     job: filter.job ?? "",
     group: filter.group ?? "",
     q: filter.text,
-    sort: sort === "-created" ? "" : sort,
+    sort: sortWord(filter) ?? "",
   };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value));
+}
+
+/** Nothing for the usual order. */
+function sortWord({ sort }: RunFilter): string | undefined {
+  return sort.by === NEWEST.by && sort.down ? undefined : `${sort.down ? "-" : ""}${sort.by}`;
 }
 
 function sortFromWord(word: string | undefined): Sort {
@@ -84,8 +88,13 @@ function sortFromWord(word: string | undefined): Sort {
   return by === undefined ? NEWEST : { by, down: word?.startsWith("-") ?? false };
 }
 
-/** As the server takes it. The order is not its business. */
+/** As the server takes it. */
 export function queryOf(filter: RunFilter) {
+  const sort = sortWord(filter);
+  return { ...narrowing(filter), ...(sort ? { sort } : {}) };
+}
+
+function narrowing(filter: RunFilter) {
   return {
     ...(filter.states.length ? { state: [...filter.states] } : {}),
     ...(filter.queue ? { queue: filter.queue } : {}),
@@ -98,5 +107,5 @@ export function queryOf(filter: RunFilter) {
 }
 
 export function isNarrowed(filter: RunFilter): boolean {
-  return Object.keys(queryOf(filter)).length > 0;
+  return Object.keys(narrowing(filter)).length > 0;
 }

@@ -27,8 +27,9 @@ const KEYS: Record<SortKey, (row: Row, now: number) => string | number> = {
   gpus: (row) => row.gpus,
 };
 
+/** Rows come sorted; those that changed since find their place among the others. */
 export function sorted(rows: readonly Row[], sort: Sort, now: number): readonly Row[] {
-  if (sort.by === "created") return sort.down ? rows : rows.toReversed();
+  if (sort.by === "created") return rows;
   const key = KEYS[sort.by];
   const keyed = rows.map((row) => ({ row, key: key(row, now) }));
   const way = sort.down ? -1 : 1;

@@ -88,7 +88,7 @@ describe("pages of runs", () => {
     await pages.loadMore();
     await pages.loadMore();
     all = [run(999), ...all.filter((one) => one.id !== "r150")];
-    pages.refreshHead();
+    pages.refresh();
     await vi.waitFor(() => expect(pages.snapshot().rows[0]?.id).toBe("r999"));
     expect(ids(pages.snapshot().rows)).toEqual(ids(all.map(rowOf)));
   });
@@ -101,7 +101,7 @@ describe("pages of runs", () => {
     answer({ items: [run(2), run(1)], next: null });
     await vi.waitFor(() => expect(pages.snapshot().rows).toHaveLength(2));
     expect(pages.snapshot().rows[1]).toMatchObject({ state: "running", version: 5 });
-    pages.refreshHead(); // for the run that was strange, and again
+    pages.refresh(); // for the run that was strange, and again
     await vi.waitFor(() => answer({ items: [run(3), run(2), run(1)], next: null }));
     await vi.waitFor(() => expect(pages.snapshot().rows).toHaveLength(3));
     expect(pages.snapshot().rows[2]).toMatchObject({ state: "running", version: 5 });
@@ -113,10 +113,25 @@ describe("pages of runs", () => {
     await pages.loadMore();
     const second = pages.loadMore();
     all = [run(999), ...all];
-    pages.refreshHead();
+    pages.refresh();
     void pages.loadMore();
     await second;
     await vi.waitFor(() => expect(ids(pages.snapshot().rows)).toEqual(ids(all.map(rowOf))));
+  });
+
+  it("find what is new in its place where the newest is not first", async () => {
+    let all = newestFirst(2 * PAGE + 5).toReversed();
+    const pages = new RunPages(
+      server(() => all),
+      () => true,
+      false,
+    );
+    for (let i = 0; i < 3; i++) await pages.loadMore();
+    expect(pages.snapshot().more).toBe(false);
+    all = [...all.filter((one) => one.id !== "r120"), run(999)];
+    pages.take([event("r999", 1, "queued")]);
+    await vi.waitFor(() => expect(pages.snapshot().rows.at(-1)?.id).toBe("r999"));
+    expect(ids(pages.snapshot().rows)).toEqual(ids(all.map(rowOf)));
   });
 
   it("are all read again when something may have been missed", async () => {
@@ -222,8 +237,8 @@ describe("the layout of the list", () => {
     expect(lines(rows, false, new Set())).toHaveLength(5);
   });
 
-  it("sorts by what a column shows", () => {
-    expect(ids(sorted(rows, { by: "created", down: false }, 0))).toEqual(["r1", "r2", "r3", "r4", "r5"]);
+  it("sorts by what a column shows, and leaves the order of time to the server", () => {
+    expect(ids(sorted(rows, { by: "created", down: false }, 0))).toEqual(["r5", "r4", "r3", "r2", "r1"]);
     expect(ids(sorted(rows, { by: "gpus", down: true }, 0))).toEqual(["r5", "r2", "r4", "r1", "r3"]);
   });
 });

@@ -124,15 +124,20 @@ export class RunPages {
   private meanwhile: RunEvent[] = []; //: that came while a page was on its way
   private readonly listeners = new Set<() => void>();
   private shown: Snapshot = { rows: [], more: true, loading: true, error: null };
-  readonly refreshHead = throttled(
-    () => this.want("head"),
-    () => Math.min(HEAD_AT_LEAST, Math.max(HEAD_EVERY, HEAD_SHARE * this.lookTook)),
+  /** For what is new. It is on the first page of the newest; in another order it may be anywhere. */
+  readonly refresh = throttled(
+    () => this.want(this.newestFirst ? "head" : "all"),
+    () => {
+      const fair = Math.max(HEAD_EVERY, HEAD_SHARE * this.lookTook);
+      return this.newestFirst ? Math.min(HEAD_AT_LEAST, fair) : fair;
+    },
   );
   private readonly drawSoon = throttled(() => this.draw(), DRAW_EVERY);
 
   constructor(
     private readonly fetchPage: FetchPage,
     private readonly belongs: (row: Row) => boolean = () => true,
+    private readonly newestFirst = true,
   ) {}
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -144,7 +149,7 @@ export class RunPages {
 
   /** The first page, unless it is on its way; of a list that was read before, what is new. */
   begin(): void {
-    if (this.begun) this.refreshHead();
+    if (this.begun) this.refresh();
     else if (!this.busy) void this.loadMore();
   }
 
@@ -202,6 +207,7 @@ export class RunPages {
 
   private async loadAgain(): Promise<void> {
     await this.reading(async () => {
+      const asked = performance.now();
       const wanted = Math.min(this.rows.length, REREAD_MOST);
       const found: Row[] = [];
       let next: string | null = null;
@@ -210,6 +216,7 @@ export class RunPages {
         found.push(...this.caughtUp(page.items));
         next = page.next;
       } while (next !== null && found.length < wanted);
+      this.lookTook = performance.now() - asked;
       this.next = next;
       this.set(found);
     });
@@ -272,7 +279,7 @@ export class RunPages {
     }
     if (gone.size) this.set(this.rows.filter((row) => !gone.has(row.id) || this.belongs(row)));
     if (changed) this.drawSoon();
-    if (strange) this.refreshHead();
+    if (strange) this.refresh();
   }
 
   drop(ids: ReadonlySet<string>): void {

@@ -19,6 +19,7 @@ function pagesOf(key: string): RunPages {
           api.GET("/api/v1/runs", { params: { query: { ...query, limit, ...(cursor ? { cursor } : {}) } } }),
         ).then((page) => ({ items: page.items, next: page.next ?? null })),
       (row) => query.state === undefined || query.state.includes(row.state),
+      query.sort === undefined,
     );
   recent.delete(key);
   recent.set(key, pages);

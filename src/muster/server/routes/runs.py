@@ -13,12 +13,15 @@ from sqlalchemy import Connection
 
 from muster._failpoint import failpoint
 from muster.domain.access import Action, Actor
-from muster.domain.errors import BadInput, NotFound
+from muster.domain.errors import NotFound
 from muster.domain.job import JobName
 from muster.domain.observation import AttemptKey
 from muster.domain.run import Run, RunState
+from muster.domain.runorder import NEWEST, RunKey, RunOrder
+from muster.server import runcursor
 from muster.server.auth import Caller, Ctx, Visitor
 from muster.server.context import CLOSING
+from muster.server.runcursor import Cursor
 from muster.server.sources import sources_of
 from muster.service import explain as explain_service
 from muster.service import job as job_service
@@ -28,6 +31,7 @@ from muster.service.bus import run_topic
 from muster.service.render import render, work_of
 from muster.store import attempts, events, jobs, queues, runs
 from muster.store.logs import LogKey
+from muster.store.runlist import Filter, page
 from muster.store.usage import FIELDS
 from muster.wire.base import Page
 from muster.wire.runs import (
@@ -42,6 +46,7 @@ from muster.wire.runs import (
 router = APIRouter(tags=["runs"])
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
+SORT = f"{', '.join(f'`{key}`' for key in RunKey)}; `-` before it: the greatest first."
 Attempt = Annotated[int | None, Query(ge=1, le=1_000_000)]
 
 
@@ -69,11 +74,7 @@ def _job_filter(
 
 
 def cursor_number(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:
-        raise BadInput(f"{cursor[:40]!r} is not a cursor.", hint="Pass `next` of the page before as it is.")
-    return int(cursor)
+    return None if cursor is None else runcursor.cursor_number(cursor)
 
 
 @router.get("/runs")
@@ -91,11 +92,14 @@ async def list_runs(
     state: Annotated[list[RunState] | None, Query()] = None,
     text: Annotated[str | None, Query(max_length=128)] = None,
     group: Annotated[str | None, Query(max_length=16)] = None,
+    sort: Annotated[str, Query(max_length=32, description=SORT)] = str(NEWEST),
     limit: Limit = 50,
     cursor: str | None = None,
 ) -> Page[RunModel]:
-    """Runs, newest first."""
-    before = cursor_number(cursor)
+    """Runs, newest first or in another order."""
+    order = RunOrder.parse(sort)
+    begin = None if cursor is None else Cursor.parse(cursor, order, now=ctx.now())
+    now = begin.now if begin else ctx.now()
     wanted = JobName.parse(job) if job is not None else None
 
     def work(conn: Connection) -> Page[RunModel]:
@@ -104,7 +108,7 @@ async def list_runs(
             caller.require(Action.READ, entity)
         queue_id = queue_service.find(conn, caller, queue, entity).id if queue else None
         of_job = _job_filter(conn, caller, wanted, entity, project) if wanted else {}
-        narrow = runs.Filter(
+        narrow = Filter(
             entities=entities,
             project=project,
             queue_id=queue_id,
@@ -114,9 +118,10 @@ async def list_runs(
             text=text,
             group=group,
         )
-        found = runs.page(conn, narrow, before=before, limit=limit + 1)
+        after = begin.place if begin else None
+        found = page(conn, narrow, order=order, after=after, now=now, limit=limit + 1)
         shown = found[:limit]
-        following = str(shown[-1][0]) if len(found) > limit else None
+        following = str(Cursor(order=order, place=shown[-1][0], now=now)) if len(found) > limit else None
         return Page(items=models(conn, [run for _, run in shown]), next=following)
 
     return await ctx.db.read(work)
