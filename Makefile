@@ -74,7 +74,8 @@ test-web: setup ## Test the web app: its logic, its client, and all of it in Chr
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && { apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null 2>&1; } \
 	  || echo "SKIPPED: no Chromium here (package chromium): the browser tests are left out."
-	$(BIN)/pytest -q -m browser tests/browser
+	$(BIN)/pytest -q -m "browser and not timed" tests/browser -n 2 --dist loadfile --durations=20
+	$(BIN)/pytest -q -m "browser and timed" tests/browser
 
 # Kubernetes is built first, not beside the tests: a compiler on all cores makes them slow, and some fail of it.
 test-full: check .prepare .test-main test-web .test-long .test-cluster ## Everything: checks, all tests, PyTorch (downloads a few GB once)
@@ -86,10 +87,10 @@ test-full: check .prepare .test-main test-web .test-long .test-cluster ## Everyt
 	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
 
 .test-long: $(TORCH_PYTHON)
-	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser"
+	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser" --durations=20
 
 .test-cluster: $(TORCH_PYTHON)
-	$(FULL) $(BIN)/pytest -q -m "cluster and not training"
+	$(FULL) $(BIN)/pytest -q -m "cluster and not training" -n 2 --dist loadfile --durations=20
 
 cluster: setup ## Start a Kubernetes on this machine, to try things on
 	@$(CLUSTER) up

@@ -12,7 +12,7 @@ from installation import Installation, until
 from mainthread import traced
 from muster.wire.runs import LaunchRequest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 RUNS = 100_000
 BATCH = 5000

@@ -19,6 +19,8 @@ from installation import Installation
 from mainthread import traced
 from screens import SCREENS, furnished, open_screen
 
+pytestmark = pytest.mark.timed
+
 FIRST_JS = 250_000  #: bytes, compressed
 THROTTLE = 4
 LOADS = 5
