@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.engine import URL
 
 from muster.store.codec import compact_json
@@ -30,5 +31,12 @@ def make_engine(url: URL, *, read_only: bool, pool_size: int) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(conn: Connection) -> None:
         conn.exec_driver_sql(begin)
+
+    @event.listens_for(engine, "handle_error")
+    def _let_go(context: ExceptionContext) -> None:
+        """A connection made while the file could not be written never writes, even when it can be again."""
+        code = getattr(context.original_exception, "sqlite_errorcode", sqlite3.SQLITE_OK)
+        if code & 0xFF == sqlite3.SQLITE_READONLY:  # the rest of the bits say more of why
+            context.is_disconnect = True
 
     return engine
