@@ -216,7 +216,7 @@ export class RunPages {
         found.push(...this.caughtUp(page.items));
         next = page.next;
       } while (next !== null && found.length < wanted);
-      this.lookTook = performance.now() - asked;
+      if (!this.newestFirst) this.lookTook = performance.now() - asked; // else: not what a look at its head takes
       this.next = next;
       this.set(found);
     });
