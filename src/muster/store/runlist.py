@@ -216,8 +216,16 @@ class sifted(FunctionElement[str]):  # noqa: N801 - it is used as a function
     type = String()
 
 
+class bytewise(FunctionElement[str]):  # noqa: N801 - it is used as a function
+    """A text that is compared byte by byte, on every database, whatever language that one was set up in."""
+
+    inherit_cache = True
+    type = String()
+
+
 @compiles(sifted)
-def _plain(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
+@compiles(bytewise)
+def _plain(element: FunctionElement[str], compiler: SQLCompiler, **given: Any) -> str:
     return compiler.process(next(iter(element.clauses)), **given)
 
 
@@ -226,22 +234,10 @@ def _with_a_plus(element: sifted, compiler: SQLCompiler, **given: Any) -> str:
     return f"+{_plain(element, compiler, **given)}"
 
 
-def _indexed(column: ColumnElement[str]) -> ColumnElement[str]:
-    return column
-
-
-class bytewise(FunctionElement[str]):  # noqa: N801 - it is used as a function
-    """A text that is compared byte by byte, on every database, whatever language that one was set up in."""
-
-    inherit_cache = True
-    type = String()
-
-
-@compiles(bytewise)
-def _as_it_is(element: bytewise, compiler: SQLCompiler, **given: Any) -> str:
-    return compiler.process(next(iter(element.clauses)), **given)
-
-
 @compiles(bytewise, "postgresql")
 def _in_no_language(element: bytewise, compiler: SQLCompiler, **given: Any) -> str:
-    return f'{_as_it_is(element, compiler, **given)} COLLATE "C"'
+    return f'{_plain(element, compiler, **given)} COLLATE "C"'
+
+
+def _indexed(column: ColumnElement[str]) -> ColumnElement[str]:
+    return column
