@@ -8,7 +8,7 @@ TORCH_PYTHON := .venv-torch/bin/python
 FULL = MUSTER_TEST_TORCH_PYTHON=$(abspath $(TORCH_PYTHON))
 CLUSTER := env PYTHONPATH=tests $(BIN)/python -m cluster
 
-.PHONY: .prepare .test-main .test-web .test-long .test-cluster help setup demo web web-api web-once test test-cluster test-training test-web test-full cluster cluster-down chaos \
+.PHONY: .prepared .kubernetes .test-main .test-web .test-long .test-cluster help setup demo web web-api web-once test test-cluster test-training test-web test-full cluster cluster-down chaos \
   check fmt docs lock bench bench-lock clean
 
 help: ## Show this list
@@ -78,16 +78,19 @@ test-web: setup ## Test the web app: its logic, its client, and all of it in Chr
 	$(BIN)/pytest -q -m "browser and timed" tests/browser
 
 # Kubernetes is built first, not beside the tests: a compiler on all cores makes them slow, and some fail of it.
-test-full: check .prepare .test-main test-web .test-long .test-cluster ## Everything: checks, all tests, PyTorch (downloads a few GB once)
+test-full: .prepared .test-main test-web .test-long .test-cluster ## Everything: checks, all tests, PyTorch (downloads a few GB once)
 
-.prepare: $(TORCH_PYTHON)
+.prepared: setup
+	$(MAKE) -j 2 check $(TORCH_PYTHON) .kubernetes
+
+.kubernetes: setup
 	$(CLUSTER) prepare
 
 .test-main: setup
-	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 2 --dist loadfile
+	$(BIN)/pytest -q -m "not torch and not slow and not browser and not cluster" -n 3 --dist loadfile
 
 .test-long: $(TORCH_PYTHON)
-	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser" --durations=20
+	$(FULL) $(BIN)/pytest -q -m "(torch or slow) and not cluster and not browser" -n 2 --dist worksteal --durations=20
 
 .test-cluster: $(TORCH_PYTHON)
 	$(FULL) $(BIN)/pytest -q -m "cluster and not training" -n 2 --dist loadfile --durations=20
