@@ -54,6 +54,7 @@ def test_a_day_by_keys_alone(muster: Installation, page: Page) -> None:
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     page.keyboard.press("/")
     page.keyboard.type("keys-")
+    expect(page).to_have_url(re.compile("q=keys-"))  # another list has no line that was walked to
     expect(page.locator(".run-name")).to_have_count(3)
     page.keyboard.press("Escape")
 

@@ -52,6 +52,7 @@ export function RunPage() {
     return (
       <div className="page">
         <Crumbs />
+        <h1 className="hidden-label">{runId}</h1>
         <Skeleton />
       </div>
     );
