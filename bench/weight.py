@@ -23,6 +23,7 @@ from bench.server import USER, prepare, serving
 from installation import Installation
 from muster.client.settings import ClientSettings
 from muster.domain.run import RunState
+from muster.domain.runorder import RunKey, RunOrder
 from muster.server.context import utc_now
 
 ABOUT = "What a user waits for, and what lies around when nothing runs."
@@ -151,6 +152,11 @@ _LISTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "/runs",
         {"project": "project-7", "author": "user-3", "state": "failed"},
     ),
+    **{
+        f"runs by {RunOrder(by=key, down=down)}": ("/runs", {"sort": str(RunOrder(by=key, down=down))})
+        for key in RunKey
+        for down in (False, True)
+    },
     "queues": ("/queues", {}),
     "agents": ("/agents", {}),
     "keys": ("/keys", {}),
@@ -164,12 +170,18 @@ def _different(number: int) -> Mapping[str, Any]:
     """Mostly ended runs of many projects and authors; one in a hundred waits."""
     state = RunState.QUEUED if number % 100 == 0 else _ENDED[number % len(_ENDED)]
     at = utc_now() - timedelta(minutes=number)
-    ended = {"started_at": at, "ended_at": at} if state.terminal else {"started_at": None, "ended_at": None}
+    length = timedelta(seconds=number % 7_919)
+    ended = (
+        {"started_at": at - length, "ended_at": at}
+        if state.terminal
+        else {"started_at": None, "ended_at": None}
+    )
     return {
         "name": f"name-{number}",
         "project": "rare" if number % 20_000 == 1 else f"project-{number % 20}",
         "author": f"user-{number % 7}",
         "state": state.value,
+        "gpus": (0, 0, 0, 1, 2, 4, 8)[number % 7],
         **ended,
     }
 

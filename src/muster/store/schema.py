@@ -77,6 +77,11 @@ def _serial() -> TypeEngine[int]:
     return BigInteger().with_variant(Integer, "sqlite")
 
 
+def _name(length: int) -> TypeEngine[str]:
+    """A text that lists are sorted by: byte by byte, whatever language a PostgreSQL was set up in."""
+    return String(length).with_variant(String(length, collation="C"), "postgresql")
+
+
 def _optional_json() -> JSON:
     """None is kept as NULL, not as the JSON word."""
     return JSON(none_as_null=True)
@@ -149,7 +154,7 @@ queues = Table(
     metadata,
     Column("id", String(16), primary_key=True),
     Column("entity", ForeignKey("entities.name", ondelete="CASCADE"), nullable=False),
-    Column("name", String(64), nullable=False),
+    Column("name", _name(64), nullable=False),
     Column("engine", String(32), nullable=False),
     Column("version", Integer, nullable=False),
     Column("follows_inventory", Boolean, nullable=False),
@@ -177,7 +182,7 @@ shares = Table(
     "shares",
     metadata,
     Column("queue_id", ForeignKey("queues.id", ondelete="CASCADE"), primary_key=True),
-    Column("user", String(64), primary_key=True),
+    Column("user", _name(64), primary_key=True),
     Column("used", Float, nullable=False),
     Column("served_at", Instant),  # when something it had ended last
     Column("rank", BigInteger),  # of its first run that waits, or less; null: none waits
@@ -240,12 +245,12 @@ runs = Table(
     Column("seq", _serial(), primary_key=True, autoincrement=True),
     Column("id", String(16), nullable=False, unique=True),
     Column("entity", ForeignKey("entities.name"), nullable=False),
-    Column("project", String(64), nullable=False),
+    Column("project", _name(64), nullable=False),
     Column("queue_id", ForeignKey("queues.id"), nullable=False),
     Column("queue_version", Integer, nullable=False),
-    Column("name", String(128), nullable=False),
-    Column("author", String(64), nullable=False),
-    Column("state", String(16), nullable=False),
+    Column("name", _name(128), nullable=False),
+    Column("author", _name(64), nullable=False),
+    Column("state", _name(16), nullable=False),
     Column("priority", String(16), nullable=False),
     Column("rank", BigInteger, nullable=False),  # place in the queue's order
     Column("spec", JSON, nullable=False),
@@ -276,6 +281,35 @@ runs = Table(
     Index("ix_runs_queue_seq", "queue_id", "seq"),
     Index("ix_runs_state_seq", "entity", "state", "seq"),
     Index("ix_runs_author", "entity", "author", "seq"),
+    # What else a list may be sorted by: name, GPUs, and the duration of those that ended, go on, or did
+    # not start. Conditions are columns too: SQLite looks at them once more.
+    Index("ix_runs_name", "entity", "name", "seq"),
+    Index("ix_runs_gpus", "entity", "gpus", "seq"),
+    Index(
+        "ix_runs_lasted",
+        "entity",
+        text("(ended_at - started_at)"),
+        "seq",
+        sqlite_where=text("ended_at IS NOT NULL AND started_at IS NOT NULL"),
+        postgresql_where=text("ended_at IS NOT NULL AND started_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_runs_going",
+        "entity",
+        "seq",
+        "started_at",
+        "ended_at",
+        sqlite_where=text("ended_at IS NULL AND started_at IS NOT NULL"),
+        postgresql_where=text("ended_at IS NULL AND started_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_runs_unstarted",
+        "entity",
+        "seq",
+        "started_at",
+        sqlite_where=text("started_at IS NULL"),
+        postgresql_where=text("started_at IS NULL"),
+    ),
     Index(
         "ix_runs_waiting",
         "queue_id",

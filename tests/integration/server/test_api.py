@@ -325,6 +325,7 @@ def test_lists_are_narrowed(door: Door) -> None:
     assert ids(text="LPHA") == [a["id"]]
     assert ids(text="%") == []
     assert ids(text="_") == [a["id"]]
+    assert ids(text="\\") == []
     assert ids(text=a["id"][:6]) == [a["id"]]
     assert ids(author="nobody") == []
     assert ids(entity="ann", project="p1", state="queued") == [a["id"]]

@@ -14,6 +14,7 @@ from sqlalchemy import Update, update
 
 from muster.domain.run import Run, RunState
 from muster.domain.runorder import NEWEST, RunKey, RunOrder
+from muster.store import runlist
 from muster.store import runs as store_runs
 from muster.store.database import Tx
 from muster.store.runlist import Filter, Place, page
@@ -133,3 +134,41 @@ def test_the_newest_first_unless_somebody_says_otherwise(world: World) -> None:
     all_runs = crowd(world, 5)
     plain = world.do(lambda tx: page(tx.conn, Filter(), limit=9))
     assert [run.id for _, run in plain] == listed(world, NEWEST, size=2) == [run.id for run in all_runs[::-1]]
+
+
+def test_a_place_beyond_all_values_is_the_end_or_the_beginning(world: World) -> None:
+    all_runs = crowd(world, 9)
+    for by in (RunKey.GPUS, RunKey.DURATION):
+        far = Place(seq=1, value=2**55)
+        for narrow in (Filter(), Filter(text="o"), Filter(project="p")):
+            up, down = (RunOrder(by=by, down=down) for down in (False, True))
+            assert world.do(partial(_page, narrow, up, far, 99)) == []
+            fits = world.do(partial(_page, narrow, down, None, 99))
+            assert world.do(partial(_page, narrow, down, far, 99)) == fits
+    queue = RunOrder(by=RunKey.QUEUE, down=False)
+    assert world.do(partial(_page, Filter(), queue, Place(seq=1, value="zzz"), 99)) == []
+    assert len(world.do(partial(_page, Filter(), queue, Place(seq=1, value="!"), 99))) == len(all_runs)
+
+
+def test_a_list_by_more_values_than_are_looked_up_one_by_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_runs = crowd(world, 30)
+    gpus = {row.id: row.gpus for row in world.do(lambda tx: tx.conn.execute(runs.select()).all())}
+    monkeypatch.setattr(runlist, "_MAX_BRANCHES", 2)
+    for one in ORDERS:
+        assert listed(world, one, size=4) == expected(all_runs, one, gpus), one
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_queues_of_one_name_are_one_stretch_of_the_list(world: World, size: int) -> None:
+    bob = world.user("bob")
+    world.queue("one")
+    world.queue("two")
+    world.queue("two", actor=bob)
+    asked = [(None, "two"), (bob, "two"), (None, "one"), (None, "two"), (bob, "two")]
+    ids = [world.launch(order(queue=queue), actor=actor)[0].id for actor, queue in asked]
+    by_queue = RunOrder(by=RunKey.QUEUE, down=False)
+    wanted = [ids[place] for place in (2, 4, 3, 1, 0)]
+    assert listed(world, by_queue, size=size) == wanted
+    assert listed(world, RunOrder(by=RunKey.QUEUE, down=True), size=size) == [*wanted[1:], wanted[0]]

@@ -28,7 +28,7 @@ from muster.store.schema import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0005"  #: the newest revision; a test checks that it is
+HEAD = "0006"  #: the newest revision; a test checks that it is
 
 #: Alembic's own table: the revision that a database is at.
 _version = Table(
