@@ -9,22 +9,37 @@ from contextlib import aclosing
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
-PING_SECONDS = 15.0  #: a connection is never silent for longer, so that each side sees the other is there
+PING_SECONDS = 15.0  #: a connection is never silent for twice as long: each side sees the other is there
 PING = b": ping\r\n\r\n"
 
 
 class EventStream(StreamingResponse):
-    """Sends what the generator makes, no faster than the client takes it, until one of them ends."""
+    """Sends what the generator makes, no faster than the client takes it, until one of them ends.
+
+    The generator gives None each time it looked and had nothing to say, which is at least once in
+    `PING_SECONDS`; whether a ping is due then depends on when something was sent, not on when it looked.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    def __init__(self, events: AsyncGenerator[bytes | None, None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(_with_pings(events), headers=headers)
         self._events = events
 
     async def stream_response(self, send: Send) -> None:
         async with aclosing(self._events):
             await super().stream_response(send)
+
+
+async def _with_pings(events: AsyncGenerator[bytes | None, None]) -> AsyncGenerator[bytes, None]:
+    loop = asyncio.get_running_loop()
+    spoke = loop.time()
+    async for event in events:
+        if event is None and loop.time() < spoke + PING_SECONDS:
+            continue
+        yield PING if event is None else event
+        spoke = loop.time()
 
 
 async def woken(wake: asyncio.Event, seconds: float) -> bool:

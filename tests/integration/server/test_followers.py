@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from door import Agent, Door, Stream, open_door, replica
-from muster.server import logshare
+from muster.server import eventstream, logshare
+from muster.server.eventstream import PING
 from muster.server.logshare import LogShare, Piece
 from muster.server.routes import streams
+from muster.service.bus import run_topic
 from muster.store.logs import LogKey
 from muster.wire.runs import LogChunk
 
@@ -217,12 +219,36 @@ def test_a_key_that_expires_ends_a_followed_log(door: Door, monkeypatch: pytest.
 def test_a_silent_log_is_pinged(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Printing(door)
     monkeypatch.setattr(streams, "PING_SECONDS", 0.01)
+    monkeypatch.setattr(eventstream, "PING_SECONDS", 0.01)
 
     async def scene() -> None:
         async with door.stream(run.path) as stream:
-            assert await stream._parts.get() == b": ping\r\n\r\n"
+            assert await stream._parts.get() == PING
             await run.say(b"then\n")
             assert (await stream.next()).data["text"] == "then\n"
+
+    door.run(scene())
+
+
+@pytest.mark.parametrize("of", ["a log", "a run's events"])
+def test_a_stream_is_pinged_though_it_is_woken_all_the_time(
+    door: Door, monkeypatch: pytest.MonkeyPatch, of: str
+) -> None:
+    """By something it has nothing to say of: notes of a long preparation, events of other runs."""
+    run = Printing(door)
+    other = door.launch()["id"]
+    path, query = (run.path, "") if of == "a log" else ("/events", f"run={other}")
+    monkeypatch.setattr(eventstream, "PING_SECONDS", 0.2)  # the look itself stays at 15 s: notes must wake it
+
+    async def scene() -> None:
+        async with door.stream(path, query=query) as stream:
+            pinged = asyncio.create_task(stream._parts.get())
+            for number in range(1000):
+                if pinged.done():
+                    break
+                await run.agent.report_soon(run.claim, {"type": "note", "message": f"package {number}"})
+                door.context.bus.publish([run_topic(other)])
+            assert await pinged == PING
 
     door.run(scene())
 

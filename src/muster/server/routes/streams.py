@@ -13,7 +13,7 @@ from muster.domain.errors import MusterError, NotAllowed, NotFound, NotSignedIn
 from muster.server.auth import Ctx, Visitor, signed_in
 from muster.server.context import CLOSING, Context
 from muster.server.eventframe import encoded
-from muster.server.eventstream import PING, PING_SECONDS, EventStream, woken
+from muster.server.eventstream import PING_SECONDS, EventStream, woken
 from muster.server.logfeed import LogFeed
 from muster.server.logshare import RunView
 from muster.server.problems import problem_response
@@ -56,7 +56,7 @@ async def follow_events(
     after = cursor_number(last)
     newest = await ctx.db.read(events.newest)
 
-    async def stream() -> AsyncGenerator[bytes, None]:
+    async def stream() -> AsyncGenerator[bytes | None, None]:
         at = newest if after is None else after
         if at > newest:  # the id is of another database: it was replaced since
             yield encoded("resync", b"{}", id=str(newest))
@@ -89,8 +89,9 @@ async def follow_events(
                 if gone.is_set():  # no event can tell: it went with the run
                     gone.clear()
                     yield encoded("resync", b"{}")
-                if not found and not await woken(wake, PING_SECONDS):
-                    yield PING
+                if not found:
+                    await woken(wake, PING_SECONDS)
+                yield None
 
     return EventStream(stream())
 
@@ -160,7 +161,7 @@ async def follow_logs(
     return EventStream(_log_stream(ctx, feed, request))
 
 
-async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncGenerator[bytes, None]:
+async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncGenerator[bytes | None, None]:
     """Who is signed in is asked again when keys or the run have changed and at times in between, but not
     for every line that comes."""
     loop = asyncio.get_running_loop()
@@ -199,8 +200,8 @@ async def _log_stream(ctx: Context, feed: LogFeed, request: Request) -> AsyncGen
                 continue
             if sent:
                 await _next_beat(watch.followers)
-            if not await woken(wake, PING_SECONDS):
-                yield PING
+            await woken(wake, PING_SECONDS)
+            yield None
 
 
 async def _next_beat(followers: int) -> None:
