@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, pairwise
@@ -30,6 +31,7 @@ from chaos.submit import RUN
 from installation import Installation, until
 from muster.client.sync import Client
 from muster.client.upload import upload_code
+from muster.domain.run import RunState
 from muster.store.schema import snapshots
 from muster.wire.runs import LaunchRequest
 
@@ -175,6 +177,14 @@ class Rig:
         assert victim.wait(PATIENCE) == -signal.SIGKILL
         assert self.spent(process).exists()
 
+    def await_nothing_left(self, before: set[str]) -> None:
+        def left() -> set[str]:
+            return set(self.fleet.leftovers()) - before
+
+        with suppress(AssertionError):
+            until(lambda: not left(), seconds=PATIENCE)
+        assert not left()
+
     def new_folder(self, point: Point) -> Path:
         """Code that was never seen before: it must be uploaded and fetched."""
         number = next(self._numbers)
@@ -291,8 +301,29 @@ def test_whoever_dies_there_everything_comes_out_right(rig: Rig, point: Point) -
         records = record.read(rig.fleet.database_url)
         mine = {run_id: records[run_id] for run_id in launches.launched}
         assert list(checks.problems(mine, launches.launched, rig.marks, client)) == []
-        until(lambda: not set(rig.fleet.leftovers()) - before, seconds=PATIENCE, what="nothing to be left")
+        rig.await_nothing_left(before)
         assert _orphan_blobs(rig.fleet) == []
+
+
+def test_what_a_failed_attempt_left_goes_while_the_run_waits_for_another(rig: Rig) -> None:
+    """The agent died when the end was told, before it had put the attempt away."""
+    point = agent("clean.before")
+    with rig.fleet.client() as client:
+        rig.calm(point)
+        before = set(rig.fleet.leftovers())
+        rig.prepare(point)
+        _ready(rig, client)
+        rig.arm("agent")
+        run = client.launch(Order(kind=Kind.ONCE, seconds=1.0).request(rig.marks))
+        until((rig.marks / f"{run.id}.marks").exists, seconds=PATIENCE)
+        client.pause_queue("local")
+        rig.await_death("agent")
+        assert set(rig.fleet.leftovers()) - before
+        rig.start("agent", point)
+        rig.await_nothing_left(before)
+        assert client.get_run(run.id).state is RunState.QUEUED
+        client.resume_queue("local")
+        until(lambda: _ended(client, run.id), seconds=PATIENCE)
 
 
 @pytest.mark.parametrize("point", GIVEN_UP)

@@ -98,7 +98,11 @@ async def is_evicted(case: Case, bench: ClusterBench, key: AttemptKey, folder: P
 
 
 async def crashes(case: Case, bench: ClusterBench, key: AttemptKey, folder: Path) -> Outcome:
-    script = 'echo "rank $RANK"; if [ "$RANK" = 1 ]; then sleep 2; exit 7; fi; exec sleep 300'
+    """The last, once the first has said that it is there."""
+    script = (
+        'echo "rank $RANK"; if [ "$RANK" = 0 ]; then nc -l -p $MASTER_PORT </dev/null; exec sleep 300; fi; '
+        "until nc $MASTER_ADDR $MASTER_PORT; do sleep 0.2; done >/dev/null 2>&1; sleep 2; exit 7"
+    )
     await bench.shell(script, key=key, config=case.training(), training=PAIR)
     await bench.ended(key, members=2)
     return engine_outcome(bench, key)

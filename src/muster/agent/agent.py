@@ -51,7 +51,7 @@ log = structlog.get_logger()
 USAGE_FIRST, USAGE_EVERY = 5.0, 10.0
 CLUSTER_EVERY = 10.0  #: seconds between looks at a cluster in which something changes
 POLL_PAUSE = 0.01  #: seconds from one request for work to the next: runs that end in between free one room
-TIDY_EVERY, TIDY_AGAIN = 3600.0, 30.0  #: seconds; again where the engine could not look
+TIDY_EVERY, TIDY_AGAIN = 3600.0, 30.0  #: seconds; again where something could not be looked at or removed
 GOODBYE = 10.0  #: seconds an agent takes to leave properly
 STOP_RUNS = 120.0  #: and if it stops its runs first
 
@@ -239,37 +239,39 @@ class Agent:
     async def _tidy_forever(self) -> None:
         while True:
             try:
-                await self._tidy()
-                await asyncio.sleep(TIDY_EVERY)
+                is_tidy = await self._tidy()
             except CannotPlace as error:  # the engine cannot see what there is just now
                 log.warning("cannot look for what runs left", reason=error.detail)
-                await asyncio.sleep(TIDY_AGAIN)
+                is_tidy = False
+            await asyncio.sleep(TIDY_EVERY if is_tidy else TIDY_AGAIN)
 
-    async def _tidy(self) -> None:
-        await self._discard_leftovers()
+    async def _tidy(self) -> bool:
+        """False: something is left that should go."""
+        is_tidy = await self._discard_leftovers()
         live = {item.key for item in self._ledger.items()} | set(await self._engine.leftovers())
         await self._preparer.prune(live=live, now=time.time())
+        return is_tidy
 
-    async def _discard_leftovers(self) -> None:
-        """Remove what attempts left that ended while no agent was looking."""
+    async def _discard_leftovers(self) -> bool:
+        """Remove what attempts left that ended while no agent was looking. False: not all could be."""
+        is_tidy = True
         for key in {*await self._engine.leftovers(), *self._preparer.empty()}:
             if self._ledger.get(key) is not None:
                 continue
-            # A run this server does not know may be another server's, or another entity's: not ours to touch.
-            with suppress(NotFound, *TRY_AGAIN):
+            try:
                 run = await self._client.get_run(key.run_id)
-                over = run.state.terminal or run.attempt > key.attempt
-                if over and self._ledger.get(key) is None:
-                    await self._discard(key)
+                is_over = key.attempt <= run.state.ended_attempts(run.attempt)
+                if is_over and self._ledger.get(key) is None:
+                    failpoint("discard.before")
+                    await self._engine.discard(key)
+                    failpoint("discard.after")
                     self._preparer.clear(key, outputs=run.state.terminal)
-
-    async def _discard(self, key: AttemptKey) -> None:
-        try:
-            failpoint("discard.before")
-            await self._engine.discard(key)
-            failpoint("discard.after")
-        except MusterError as error:
-            log.warning("could not remove what a run left", run=key.run_id, reason=error.detail)
+            except NotFound:  # perhaps another server's, or another entity's: not ours to touch
+                continue
+            except MusterError as error:
+                log.warning("could not remove what a run left", run=key.run_id, reason=error.detail)
+                is_tidy = False
+        return is_tidy
 
     def _refused(self, key: AttemptKey, epoch: int, why: str) -> None:
         item = self._ledger.get(key)

@@ -261,9 +261,18 @@ class Driver:
     async def _put_away(self, item: InHand) -> None:
         await self._reporter.heard()
         if self._ledger.remove(item.key) is not None:
+            await self._clean(item.key)
+
+    async def _clean(self, key: AttemptKey) -> None:
+        while True:
             try:
                 failpoint("clean.before")
-                await self._engine.clean(item.key)
+                await self._engine.clean(key)
                 failpoint("clean.after")
+                return
+            except CannotPlace as error:  # another agent is acting on the run just now
+                log.warning("cannot clean up yet", run=key.run_id, reason=error.detail)
+                await asyncio.sleep(PLACE_AGAIN[-1])
             except MusterError as error:  # what stays is a leftover, and found again as one
-                log.warning("could not clean up", run=item.key.run_id, reason=error.detail)
+                log.warning("could not clean up", run=key.run_id, reason=error.detail)
+                return

@@ -40,6 +40,10 @@ class RunState(StrEnum):
         """An agent has it, or had it when last heard of."""
         return self in ACTIVE
 
+    def ended_attempts(self, newest: int) -> int:
+        """How many attempts of a run in this state are over, of which `newest` is the newest."""
+        return newest - 1 if self.active else newest
+
 
 _S = RunState
 TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.STOPPED})

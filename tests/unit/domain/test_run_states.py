@@ -55,6 +55,11 @@ def test_terminal_states_have_no_way_out() -> None:
     assert {state for state in RunState if state.terminal} == TERMINAL
 
 
+@pytest.mark.parametrize("state", RunState)
+def test_the_newest_attempt_is_over_once_the_run_ended_or_waits_for_the_next(state: RunState) -> None:
+    assert state.ended_attempts(3) == (3 if state.value in {"queued", *ENDS} else 2)
+
+
 def test_every_state_reaches_an_end_and_can_be_reached() -> None:
     def reachable(start: RunState) -> set[RunState]:
         found, todo = {start}, [start]
