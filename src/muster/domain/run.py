@@ -163,6 +163,9 @@ class Lease:
 
 LEASE_TTL = timedelta(seconds=15)
 RENEW_EVERY = timedelta(seconds=5)
+#: Who was given a run and has said nothing since is not waited for as long as who has: it may have been away
+#: already, and what it was given lie in a connection that nobody reads.
+UNHEARD_AFTER = timedelta(seconds=3)
 #: A host-bound run is given up only after this: until then its processes may still be alive there.
 LOST_AFTER = timedelta(minutes=10)
 
@@ -217,6 +220,11 @@ class RunHead:
     stop_requested_by: str | None
     started_at: datetime | None
     last_event: int
+
+    @property
+    def leased_at(self) -> datetime | None:
+        """When its agent was given the lease, or was heard when it was last renewed."""
+        return self.lease_expires_at - LEASE_TTL if self.lease_expires_at else None
 
 
 @dataclass(frozen=True, kw_only=True)

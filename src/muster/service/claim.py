@@ -10,6 +10,9 @@ Invariants:
    finds them or finds that there are none. Elsewhere it starts again only after `LOST_AFTER`.
 5. A restarted agent is a new incarnation: the old one's requests are refused from then on, and its
    runs are open for take-over at once.
+6. An agent was heard of after every lease that it was renewed. A lease that is newer than the last word
+   of its agent is a claim, or a take-over, which nobody has confirmed; after `UNHEARD_AFTER` its run is
+   open for take-over like one whose lease ran out (`muster.service.sweep`).
 """
 
 from __future__ import annotations
@@ -122,6 +125,20 @@ class _Turn:
     living: list[tuple[RunHead, Resources]] = field(default_factory=list)
     books: _Books = field(default_factory=_Books)
     adopted: list[str] = field(default_factory=list)
+    noted: datetime  #: when it was last heard of, as the store has it
+
+    @property
+    def heard(self) -> datetime:
+        """When it was heard of. Who names a run was heard of after that was given to it, also if the
+        server that gave it had a clock that is ahead of ours."""
+        named = {item.key.run_id: item.epoch for item in self.ask.held}
+        given = (head.leased_at for head, _ in self.living if named.get(head.id) == head.epoch)
+        return max([self.ask.heard, *filter(None, given)])
+
+    @property
+    def is_unheard(self) -> bool:
+        """Would what it has seem to be unconfirmed?"""
+        return any(head.leased_at is not None and head.leased_at > self.noted for head, _ in self.living)
 
 
 def assign(tx: Tx, asks: Sequence[Ask], *, now: datetime) -> list[Assignment | MusterError]:
@@ -158,7 +175,9 @@ def _serve(tx: Tx, asks: Sequence[Ask], now: datetime) -> list[Assignment | Must
             answers[ask.agent_id] = Assignment()
             continue
         serving = known[agent.id]
-        turns[agent.id] = _Turn(ask=ask, agent=agent, queues=serving.queues, orphans=serving.orphans)
+        turns[agent.id] = _Turn(
+            ask=ask, agent=agent, queues=serving.queues, orphans=serving.orphans, noted=agent.seen_at
+        )
     if turns:
         answers |= _take_turns(tx, turns, now)
     return [answers[ask.agent_id] for ask in asks]
@@ -167,7 +186,7 @@ def _serve(tx: Tx, asks: Sequence[Ask], now: datetime) -> list[Assignment | Must
 def _take_turns(tx: Tx, turns: Mapping[str, _Turn], now: datetime) -> dict[str, Assignment]:
     _renew(tx, turns)
     _balance(tx, turns)
-    entries = [_taken_back(turn.agent, head, now) for turn in turns.values() for head in turn.books.reclaim]
+    entries = [_taken_back(turn, head, now) for turn in turns.values() for head in turn.books.reclaim]
     entries += _adopt(tx, turns, {entry.head.id for entry in entries}, now)
     write(tx, entries)
     resent = [head.id for turn in turns.values() for head in turn.books.resend]
@@ -186,7 +205,7 @@ def _take_turns(tx: Tx, turns: Mapping[str, _Turn], now: datetime) -> dict[str, 
     for queue_id in sorted(handed.changed):
         shares.refresh(tx.conn, queue_id, handed.changed[queue_id])
     tries = attempts.find_many(tx.conn, [_key(run) for found in unheard.values() for run in found])
-    return {
+    assignments = {
         agent_id: Assignment(
             claims=(
                 *(
@@ -200,17 +219,13 @@ def _take_turns(tx: Tx, turns: Mapping[str, _Turn], now: datetime) -> dict[str, 
         )
         for agent_id, turn in turns.items()
     }
+    # Who is given nothing is not heard of again for a while. All others ask again at once.
+    _note(tx, [turn for agent_id, turn in turns.items() if turn.is_unheard and not assignments[agent_id]])
+    return assignments
 
 
 def _renew(tx: Tx, turns: Mapping[str, _Turn]) -> None:
     """Note who was heard of, and lengthen what they have."""
-    seen = {
-        agent_id: (turn.ask.heard, turn.ask.free)
-        for agent_id, turn in turns.items()
-        if abs(turn.ask.heard - turn.agent.seen_at) > TOUCH_EVERY or turn.agent.free != turn.ask.free
-    }
-    if seen:
-        agents.touch(tx.conn, seen)
     for head, needs in runs.hold_live(tx.conn, turns):
         turns[head.agent_id or ""].living.append((head, needs))
     due = {
@@ -218,8 +233,22 @@ def _renew(tx: Tx, turns: Mapping[str, _Turn]) -> None:
         for agent_id, turn in turns.items()
         if any(_is_due(head, turn.ask.heard) for head, _ in turn.living)
     }
+    _note(tx, [turn for agent_id, turn in turns.items() if agent_id in due or _is_news(turn)])
     if due:
         runs.extend_leases(tx.conn, due)
+
+
+def _is_news(turn: _Turn) -> bool:
+    """Is it worth a write that this agent was heard of?"""
+    return abs(turn.heard - turn.noted) > TOUCH_EVERY or turn.agent.free != turn.ask.free
+
+
+def _note(tx: Tx, turns: Sequence[_Turn]) -> None:
+    """Note when these agents were heard of."""
+    for turn in turns:
+        turn.noted = turn.heard
+    if turns:
+        agents.touch(tx.conn, {turn.agent.id: (turn.noted, turn.ask.free) for turn in turns})
 
 
 def _key(run: Run) -> AttemptKey:
@@ -293,10 +322,11 @@ def _room(turn: _Turn, unheard: Sequence[Run], whole: Mapping[str, Run]) -> Capa
     )
 
 
-def _taken_back(agent: Agent, head: RunHead, now: datetime) -> Entry:
+def _taken_back(turn: _Turn, head: RunHead, now: datetime) -> Entry:
+    agent = turn.agent
     entry = Entry(head, now, agent.name)
     entry.note(EventType.LEASE, {"agent": agent.name, "epoch": head.epoch, "what": "back"})
-    entry.set(agent_id=agent.id, lease_expires_at=now + LEASE_TTL)
+    entry.set(agent_id=agent.id, lease_expires_at=turn.ask.heard + LEASE_TTL)
     return entry
 
 

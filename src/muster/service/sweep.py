@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, RunHead
+from muster.domain.run import LEASE_TTL, LOST_AFTER, UNHEARD_AFTER, EventType, RunHead
 from muster.service.bus import PLACES, locality_topic
 from muster.service.journal import Entry, write
 from muster.service.observe import end_attempt_unseen
@@ -24,7 +24,8 @@ _RECENT = timedelta(seconds=3)  #: more than lies between two sweeps: who falls 
 
 
 def sweep(tx: Tx, *, now: datetime) -> None:
-    """Orphan the runs of silent agents; give up those that stayed orphans too long."""
+    """Orphan the runs of agents that are silent, or have been since they were given them; give up those
+    that stayed orphans too long."""
     write(tx, _orphaned(tx, now) + _given_up(tx, now))
     records.drop_answers(tx.conn, before=now - KEEP_ANSWERS)
     silent = now - LEASE_TTL
@@ -34,7 +35,9 @@ def sweep(tx: Tx, *, now: datetime) -> None:
 
 def _orphaned(tx: Tx, now: datetime) -> list[Entry]:
     entries = []
-    for head, locality in runs.expired(tx.conn, before=now, limit=_AT_ONCE):
+    silent = runs.expired(tx.conn, before=now, limit=_AT_ONCE)
+    silent += runs.unheard(tx.conn, given_before=now - UNHEARD_AFTER, ttl=LEASE_TTL, now=now, limit=_AT_ONCE)
+    for head, locality in silent:
         agent = agents.find(tx.conn, head.agent_id or "")
         name = agent.name if agent else head.agent_id
         entry = Entry(head, now, "server")

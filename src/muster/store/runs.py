@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     and_,
     bindparam,
@@ -33,7 +34,7 @@ from muster.domain.schedule import Candidate
 from muster.domain.source import JobRef
 from muster.store.bulk import add_many, change_many
 from muster.store.codec import failure_from_data, failure_to_data, spec_from_data, spec_to_data
-from muster.store.schema import AnyRow, Instant, queues, runs
+from muster.store.schema import AnyRow, Instant, agents, queues, runs
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -80,6 +81,13 @@ _heads = select(*_HEAD).where(runs.c.id.in_(bindparam("ids", expanding=True)))
 _heads_locked = _heads.order_by(runs.c.id).with_for_update(key_share=True)
 # Written as the partial indexes are, not bound: only then is it plain that they hold all such runs.
 _is_waiting = runs.c.state == literal_column("'queued'")
+
+
+def _number(moment: ColumnElement[datetime | None] | ColumnElement[datetime]) -> ColumnElement[int]:
+    """As it is kept, to reckon with."""
+    return type_coerce(moment, BigInteger)
+
+
 _is_leased = runs.c.lease_expires_at.is_not(null())
 _fits = (
     runs.c.millicpus <= bindparam("millicpus"),
@@ -138,7 +146,7 @@ _shift_leases = (
     .where(_is_leased)
     .values(
         lease_expires_at=type_coerce(
-            type_coerce(runs.c.lease_expires_at, BigInteger) + bindparam("by", type_=BigInteger), Instant
+            _number(runs.c.lease_expires_at) + bindparam("by", type_=BigInteger), Instant
         )
     )
 )
@@ -150,6 +158,18 @@ expired_leases = (
     .order_by(runs.c.lease_expires_at)
     .limit(bindparam("limit"))
     .with_for_update(key_share=True, skip_locked=True)
+)
+# Live runs of agents that have not been heard of since they were given these: see `muster.service.claim`.
+unheard_leases = (
+    select(*_HEAD, runs.c.locality)
+    .join_from(agents, runs, runs.c.agent_id == agents.c.id)
+    .where(agents.c.seen_at < bindparam("given_before", type_=Instant), _is_leased)
+    .where(_number(runs.c.lease_expires_at) > _number(agents.c.seen_at) + bindparam("ttl", type_=BigInteger))
+    .where(runs.c.lease_expires_at >= bindparam("now", type_=Instant))
+    .where(runs.c.lease_expires_at < bindparam("ends_before", type_=Instant))
+    .limit(bindparam("limit"))
+    # Agents too: one that is heard of meanwhile is passed over.
+    .with_for_update(key_share=True, skip_locked=True, of=[runs, agents])
 )
 # Orphans that nobody has taken over since.
 forsaken_orphans = (
@@ -361,6 +381,20 @@ def hold_orphans(conn: Connection, localities: Iterable[str]) -> list[tuple[RunH
 def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[RunHead, str | None]]:
     rows = conn.execute(expired_leases, {"before": before, "limit": limit})
     return [(_head(row), row.locality) for row in rows]
+
+
+def unheard(
+    conn: Connection, *, given_before: datetime, ttl: timedelta, now: datetime, limit: int
+) -> list[tuple[RunHead, str | None]]:
+    """Live runs that an agent was given before then, for `ttl`, and that has not been heard of since."""
+    given = {
+        "given_before": given_before,
+        "ttl": ttl // timedelta(microseconds=1),
+        "now": now,
+        "ends_before": given_before + ttl,
+        "limit": limit,
+    }
+    return [(_head(row), row.locality) for row in conn.execute(unheard_leases, given)]
 
 
 def forsaken(conn: Connection, *, before: datetime) -> list[tuple[RunHead, str | None]]:

@@ -20,7 +20,7 @@ from muster.domain.observation import (
     ReplicaState,
 )
 from muster.domain.resources import Resources
-from muster.domain.run import LEASE_TTL, LOST_AFTER, AttemptEnd, EventType, Retry, RunState
+from muster.domain.run import LEASE_TTL, LOST_AFTER, UNHEARD_AFTER, AttemptEnd, EventType, Retry, RunState
 from muster.domain.training import Training
 from muster.service import fleet, sweep
 from muster.service.bus import agent_topic, locality_topic, queue_topic, run_topic
@@ -358,6 +358,84 @@ def test_a_silent_agents_run_is_adopted_where_its_processes_can_be_seen(world: W
     assert dead.poll().drops == (AttemptKey(run_id=run_id, attempt=1),)
     near.report(near.held[run_id], member(0, DONE))
     assert world.run(run_id).state is RunState.SUCCEEDED
+
+
+def test_a_run_given_to_an_agent_that_was_away_already_is_soon_another_s(world: World) -> None:
+    """Its request was held when it froze, and answered."""
+    away, other = world.agent("a1"), world.agent("a2")
+    run_id = world.launch_one()
+    away.poll(heard=world.now - timedelta(seconds=2), deliver=False)
+    assert world.run(run_id).head.agent_id == away.agent.id
+    world.clock.advance(UNHEARD_AFTER)
+    world.sweep()
+    assert not other.poll(), "it is waited for as long as that"
+    world.clock.advance(1)
+    world.sweep()
+    [claim] = other.poll().claims
+    assert (claim.run.id, claim.adopt, claim.run.head.epoch) == (run_id, True, 2)
+    assert away.poll(slots=0).claims == ()
+    assert [event.data["what"] for event in world.events(run_id) if event.type is EventType.LEASE] == [
+        "silent",
+        "taken over",
+    ]
+
+
+@pytest.mark.parametrize("skew", [0, 2])
+def test_an_agent_that_was_heard_of_since_keeps_its_run_for_the_whole_lease(world: World, skew: int) -> None:
+    """Also if the server it then speaks with has a clock that is behind."""
+    agent = world.agent("a1")
+    run_id = world.launch_one()
+    agent.poll(heard=world.now - timedelta(seconds=2))
+    assert not agent.poll(heard=world.now - timedelta(seconds=skew)), "it names what it has, and waits"
+    world.clock.advance(LEASE_TTL - timedelta(seconds=skew))
+    world.sweep()
+    assert world.run(run_id).head.agent_id == agent.agent.id
+    silence(world)
+    assert world.run(run_id).head.agent_id is None
+
+
+@pytest.mark.parametrize(
+    "pauses",
+    [
+        pytest.param([0.05], id="at once, within the time that is not worth a note"),
+        pytest.param([1.5, 0.7], id="when the lease is renewed, shortly after it was noted"),
+    ],
+)
+def test_an_agent_that_asks_and_is_told_to_wait_was_heard_of(world: World, pauses: list[float]) -> None:
+    agent = world.agent("a1")
+    world.clock.advance(0.5)
+    run_id = world.launch_one()
+    agent.poll(heard=world.now - timedelta(seconds=0.3))
+    for pause in pauses:
+        world.clock.advance(pause)
+        assert not agent.poll()
+    world.clock.advance(UNHEARD_AFTER + timedelta(seconds=0.5))
+    world.sweep()
+    assert world.run(run_id).head.agent_id == agent.agent.id
+
+
+def test_an_agent_that_is_given_one_run_after_the_other_is_heard_of(world: World) -> None:
+    agent = world.agent("a1", max_jobs=8)
+    for _ in range(8):
+        world.clock.advance(0.6)
+        run_id = world.launch_one()
+        assert agent.poll(heard=world.now - timedelta(seconds=0.3)).claims
+        world.sweep()
+        assert world.run(run_id).head.agent_id == agent.agent.id
+    assert len(agent.held) == 8
+    assert not agent.poll().drops
+
+
+def test_a_run_that_was_taken_back_is_not_taken_away_again(world: World) -> None:
+    agent = world.agent("a1")
+    run_id = world.launch_one()
+    agent.claim(run_id)
+    silence(world)
+    assert not agent.poll(heard=world.now - timedelta(seconds=1)), "alive after all"
+    for _ in range(4):
+        world.clock.advance(UNHEARD_AFTER)
+        world.sweep()
+    assert world.run(run_id).head.agent_id == agent.agent.id
 
 
 def test_a_silent_agents_run_is_not_adopted_from_another_place(world: World) -> None:

@@ -7,7 +7,7 @@ the store must say what the model says; besides, what must never happen is check
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,8 @@ from hypothesis.stateful import (
 
 from muster.domain.errors import Conflict
 from muster.domain.observation import End, EndSeen, Fact, Noted, ReplicaState
-from muster.domain.run import LEASE_TTL, LOST_AFTER, EventType, Retry, Run, RunState
-from muster.service.claim import RENEW_SLACK, Assignment, Held
+from muster.domain.run import LEASE_TTL, LOST_AFTER, UNHEARD_AFTER, EventType, Retry, Run, RunState
+from muster.service.claim import RENEW_SLACK, TOUCH_EVERY, Assignment, Held
 from muster.service.observe import Refused
 from muster.service.sweep import BEAT
 from muster.store import attempts, events, runs
@@ -65,6 +65,12 @@ class ModelRun:
     lease: datetime | None = None
     stop: bool = False
     ended: dict[int, str] = field(default_factory=dict)  #: attempt → how it ended
+
+    @property
+    def given_at(self) -> datetime:
+        """When the holder got the lease, or was heard when it was renewed."""
+        assert self.lease is not None
+        return self.lease - LEASE_TTL
 
     @property
     def over(self) -> bool:
@@ -135,26 +141,38 @@ class LeaseMachine(RuleBasedStateMachine):
         run_id = self.world.launch_one(retry=Retry(max=tries))
         self.runs[run_id] = ModelRun(id=run_id, tries=tries, born=self.world.now)
 
-    @rule(target=tickets, name=st.sampled_from(sorted(PLACES)), arrives=st.booleans())
-    def poll(self, name: str, arrives: bool) -> MultipleResults[Ticket]:
+    @rule(
+        target=tickets,
+        name=st.sampled_from(sorted(PLACES)),
+        arrives=st.booleans(),
+        waited=st.sampled_from([0.0, 0.5, 2.0, 5.0]),
+    )
+    def poll(self, name: str, arrives: bool, waited: float) -> MultipleResults[Ticket]:
+        """A request that was held for a while, and whose answer may be lost."""
         if name in self.left:
             return multiple()
         worker = self.workers[name]
-        expected = self.expect_poll(name, worker)
-        answer = worker.poll(deliver=arrives)
+        heard = self.world.now - timedelta(seconds=waited)
+        expected = self.expect_poll(name, worker, heard)
+        answer = worker.poll(deliver=arrives, heard=heard)
         assert self.plain(answer) == expected
         if not arrives:
             return multiple()
         return multiple(*(Ticket(worker=worker, held=worker.held[claim.run.id]) for claim in answer.claims))
 
-    def expect_poll(self, name: str, worker: Worker) -> Answer:
+    def expect_poll(self, name: str, worker: Worker, heard: datetime) -> Answer:
         """What the answer must be; moves the model there."""
         now = self.world.now
-        self.seen[name] = now
         mine = [run for run in self.runs.values() if run.holder == name and not run.over]
-        if any(run.lease is not None and run.lease < now + LEASE_TTL - RENEW_SLACK for run in mine):
+        named = [run.given_at for run in mine if self.names(worker, run)]
+        last_word = max([heard, *named])
+        due = any(run.given_at < heard - RENEW_SLACK for run in mine)
+        if due or abs(last_word - self.seen[name]) > TOUCH_EVERY:
+            self.seen[name] = last_word
+        unconfirmed = any(run.given_at > self.seen[name] for run in mine)
+        if due:
             for run in mine:
-                run.lease = now + LEASE_TTL
+                run.lease = heard + LEASE_TTL
         said = {run_id: item.epoch for run_id, item in worker.held.items()}
         resent = [run for run in mine if said.get(run.id) != run.epoch]
         drops: list[Key] = []
@@ -173,7 +191,7 @@ class LeaseMachine(RuleBasedStateMachine):
                 if run.stop and not item.stopping:
                     stops.append((run_id, item.key.attempt))
         for run in back:
-            run.holder, run.lease = name, now + LEASE_TTL
+            run.holder, run.lease = name, heard + LEASE_TTL
         adopted = [
             run
             for run in self.runs.values()
@@ -192,7 +210,13 @@ class LeaseMachine(RuleBasedStateMachine):
             run.place = PLACES[name]
             run.give(name, now + LEASE_TTL)
             claims.append((run.id, run.attempt, run.epoch, False))
+        if unconfirmed and not (claims or stops or drops):
+            self.seen[name] = last_word
         return sorted(claims), sorted(stops), sorted(drops)
+
+    @staticmethod
+    def names(worker: Worker, run: ModelRun) -> bool:
+        return run.id in worker.held and worker.held[run.id].epoch == run.epoch
 
     def plain(self, answer: Assignment) -> Answer:
         claims = [
@@ -269,8 +293,8 @@ class LeaseMachine(RuleBasedStateMachine):
         self.world.pause(paused=paused)
         self.paused = paused
 
-    @rule(seconds=st.sampled_from([1, 6, 14, 16, 120, 601, 3600, -3600]))
-    def time_passes(self, seconds: int) -> None:
+    @rule(seconds=st.sampled_from([0.4, 1, 4, 6, 14, 16, 120, 601, 3600, -3600]))
+    def time_passes(self, seconds: float) -> None:
         """Or the clock is set."""
         self.world.clock.advance(seconds)
 
@@ -295,7 +319,7 @@ class LeaseMachine(RuleBasedStateMachine):
         now = self.world.now
         self.world.sweep()
         live = [run for run in self.runs.values() if run.state == "live" and run.lease is not None]
-        silent = [run for run in live if run.holder is not None and run.lease is not None and run.lease < now]
+        silent = [run for run in live if run.holder is not None and self.is_silent(run)]
         online = {
             PLACES[name] for name, at in self.seen.items() if name not in self.left and now - at < LEASE_TTL
         }
@@ -305,6 +329,12 @@ class LeaseMachine(RuleBasedStateMachine):
                 run.end("lost")
         for run in silent:
             run.holder = None
+
+    def is_silent(self, run: ModelRun) -> bool:
+        """Its holder let the lease run out; or was given it, and has not been heard of since."""
+        now = self.world.now
+        seen = self.seen[run.holder or ""]
+        return run.given_at < now - LEASE_TTL or seen < run.given_at < now - UNHEARD_AFTER
 
     # --- what must hold ----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import event, text
 
 from muster.domain.observation import AttemptKey
-from muster.domain.run import RunState
+from muster.domain.run import LEASE_TTL, RunState
 from muster.domain.runorder import RunOrder
 from muster.service import explain
 from muster.store import accounts, attempts, events, groups, queues, records, runlist, runs, shares
@@ -149,6 +149,12 @@ INDEXED: dict[str, tuple[Asking, str]] = {
     "everybody's runs of a project": (page(project="done"), "ix_runs_project"),
     "leases that ran out": (
         lambda tx, crowd: runs.expired(tx.conn, before=crowd.world.now, limit=500),
+        "ix_runs_lease_expiry",
+    ),
+    "what agents were given and never named": (
+        lambda tx, crowd: runs.unheard(
+            tx.conn, given_before=crowd.world.now, ttl=LEASE_TTL, now=crowd.world.now, limit=500
+        ),
         "ix_runs_lease_expiry",
     ),
     "orphans nobody took": (
