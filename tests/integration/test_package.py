@@ -9,6 +9,8 @@ import zipfile
 from pathlib import Path
 from typing import TypeGuard
 
+import pytest
+
 import muster.cli.up as cli_up
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +59,17 @@ def test_up_loads_no_web_framework_before_it_starts_its_agent() -> None:
     script = "\n".join([*imports, "import sys", "print(*sys.modules)"])
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert {"fastapi", "starlette", "uvicorn"}.isdisjoint(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("command", ["up", "server", "agent", "operator"])
+def test_a_program_that_logs_loads_no_pretty_tracebacks(command: str) -> None:
+    script = (
+        f"import sys, muster.cli.{command}, muster._start\nmuster._start.begin()\nprint(*sys.modules)\n"
+        "import rich.traceback  # who wants it has it\n"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "structlog" in loaded.stdout.split()
+    assert "rich.traceback" not in loaded.stdout.split()
 
 
 def _is_up(node: ast.AST) -> TypeGuard[ast.FunctionDef]:

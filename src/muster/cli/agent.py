@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster._garbage import ignore_garbage, settle
+from muster._start import begin, settle
 from muster.cli.agentaccess import check, role, warn_of_missing
 from muster.cli.agentconfig import ConfigFile, connect_cluster, read_config
 from muster.cli.options import Entity, Json
@@ -55,7 +55,7 @@ def agent(
     """
     if ctx.invoked_subcommand is not None:
         return
-    ignore_garbage()
+    begin()
     settings = read_config(config, data_dir)
     if settings.passed_over:
         say(f"Passed over, as they say nothing to this agent: {', '.join(settings.passed_over)}.")

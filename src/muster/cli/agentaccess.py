@@ -6,7 +6,6 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import structlog
 import typer
 from rich.text import Text
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from muster.engine.kubernetes.connect import Connection
     from muster.engine.kubernetes.review import Verdict
 
-log = structlog.get_logger()
 ACCOUNT = "muster-agent"
 ROLE_HINT = "`muster agent role` writes all of it; an admin of the cluster applies it."
 
@@ -126,8 +124,11 @@ def check(config: ConfigFile = None, kind: Kinds = None, object_: Objects = None
 
 async def warn_of_missing(connection: Connection, given: ClusterConfig) -> None:
     """In the log, at an agent's start. A cluster that does not answer is the engine's to tell."""
+    import structlog  # not above: see `muster._start`
+
     from muster.domain.errors import MusterError
 
+    log = structlog.get_logger()
     try:
         verdicts = await _ask(connection, list(_rights(given, None, None, [])))
     except MusterError as error:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from muster._garbage import ignore_garbage, settle
+from muster._start import begin, settle
 from muster.cli.options import Json
 from muster.cli.output import say, show_json
 from muster.domain.errors import BadConfigFile
@@ -36,7 +36,7 @@ def run(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more in the log.")] = False,
 ) -> None:
     """Serve PyTorchTrainingJobs until Ctrl-C; what it started goes on, and is found again."""
-    ignore_garbage()
+    begin()
     asyncio.run(_run(namespace or [], kubeconfig, context, verbose=verbose))
 
 

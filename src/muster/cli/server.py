@@ -60,9 +60,9 @@ def server(
         return
     from dataclasses import replace
 
-    from muster._garbage import ignore_garbage
+    from muster._start import begin
 
-    ignore_garbage()
+    begin()
     from muster.domain.errors import NotSignedIn
     from muster.logging import configure_logging
     from muster.server.serve import bind, serve

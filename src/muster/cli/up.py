@@ -33,9 +33,9 @@ def up(
 
     What runs is found again at the next start.
     """
-    from muster._garbage import ignore_garbage
+    from muster._start import begin
 
-    ignore_garbage()
+    begin()
     from muster.cli.companion import AgentProcess
     from muster.cli.usage import BadUsage
     from muster.domain.git import read_schemes

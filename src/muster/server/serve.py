@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
-from muster._garbage import settle
+from muster._start import settle
 from muster.domain.errors import LocalProblem, PortInUse
 from muster.server.context import Context
 
