@@ -12,7 +12,8 @@ Invariants:
    runs are open for take-over at once.
 6. An agent was heard of after every lease that it was renewed. A lease that is newer than the last word
    of its agent is a claim, or a take-over, which nobody has confirmed; after `UNHEARD_AFTER` its run is
-   open for take-over like one whose lease ran out (`muster.service.sweep`).
+   open for take-over like one whose lease ran out, if there is somebody else of its place to take it
+   (`muster.service.sweep`).
 """
 
 from __future__ import annotations

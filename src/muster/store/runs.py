@@ -18,6 +18,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
+    exists,
     func,
     literal_column,
     null,
@@ -159,11 +160,19 @@ expired_leases = (
     .limit(bindparam("limit"))
     .with_for_update(key_share=True, skip_locked=True)
 )
-# Live runs of agents that have not been heard of since they were given these: see `muster.service.claim`.
+# Live runs of agents that have not been heard of since they were given these, while others are there that can
+# see them: see `muster.service.claim`.
+_other = agents.alias("other")
+_is_seen_by_another = exists().where(
+    _other.c.locality == agents.c.locality,
+    _other.c.id != agents.c.id,
+    _other.c.left_at.is_(null()),
+    _other.c.seen_at > bindparam("others_since", type_=Instant),
+)
 unheard_leases = (
     select(*_HEAD, runs.c.locality)
     .join_from(agents, runs, runs.c.agent_id == agents.c.id)
-    .where(agents.c.seen_at < bindparam("given_before", type_=Instant), _is_leased)
+    .where(agents.c.seen_at < bindparam("given_before", type_=Instant), _is_leased, _is_seen_by_another)
     .where(_number(runs.c.lease_expires_at) > _number(agents.c.seen_at) + bindparam("ttl", type_=BigInteger))
     .where(runs.c.lease_expires_at >= bindparam("now", type_=Instant))
     .where(runs.c.lease_expires_at < bindparam("ends_before", type_=Instant))
@@ -386,11 +395,13 @@ def expired(conn: Connection, *, before: datetime, limit: int) -> list[tuple[Run
 def unheard(
     conn: Connection, *, given_before: datetime, ttl: timedelta, now: datetime, limit: int
 ) -> list[tuple[RunHead, str | None]]:
-    """Live runs that an agent was given before then, for `ttl`, and that has not been heard of since."""
+    """Live runs that an agent was given before then, for `ttl`, that has not been heard of since; where
+    another agent of its place has been heard of for less than `ttl`."""
     given = {
         "given_before": given_before,
         "ttl": ttl // timedelta(microseconds=1),
         "now": now,
+        "others_since": now - ttl,
         "ends_before": given_before + ttl,
         "limit": limit,
     }

@@ -380,14 +380,29 @@ def test_a_run_given_to_an_agent_that_was_away_already_is_soon_another_s(world: 
     ]
 
 
+def test_an_agent_that_is_alone_on_its_machine_is_waited_for_as_long_as_a_lease(world: World) -> None:
+    """It may be slow; and nobody else can find what it does."""
+    agent = world.agent("a1")
+    world.agent("b1", locality="elsewhere")
+    run_id = world.launch_one()
+    agent.poll(heard=world.now - timedelta(seconds=2), deliver=False)
+    world.clock.advance(UNHEARD_AFTER * 2)
+    world.sweep()
+    assert world.run(run_id).head.agent_id == agent.agent.id
+    silence(world)
+    assert world.run(run_id).head.agent_id is None
+
+
 @pytest.mark.parametrize("skew", [0, 2])
 def test_an_agent_that_was_heard_of_since_keeps_its_run_for_the_whole_lease(world: World, skew: int) -> None:
     """Also if the server it then speaks with has a clock that is behind."""
     agent = world.agent("a1")
+    other = world.agent("a2")
     run_id = world.launch_one()
     agent.poll(heard=world.now - timedelta(seconds=2))
     assert not agent.poll(heard=world.now - timedelta(seconds=skew)), "it names what it has, and waits"
     world.clock.advance(LEASE_TTL - timedelta(seconds=skew))
+    other.poll(slots=0)
     world.sweep()
     assert world.run(run_id).head.agent_id == agent.agent.id
     silence(world)
@@ -403,6 +418,7 @@ def test_an_agent_that_was_heard_of_since_keeps_its_run_for_the_whole_lease(worl
 )
 def test_an_agent_that_asks_and_is_told_to_wait_was_heard_of(world: World, pauses: list[float]) -> None:
     agent = world.agent("a1")
+    world.agent("a2")
     world.clock.advance(0.5)
     run_id = world.launch_one()
     agent.poll(heard=world.now - timedelta(seconds=0.3))
@@ -416,6 +432,7 @@ def test_an_agent_that_asks_and_is_told_to_wait_was_heard_of(world: World, pause
 
 def test_an_agent_that_is_given_one_run_after_the_other_is_heard_of(world: World) -> None:
     agent = world.agent("a1", max_jobs=8)
+    world.agent("a2")
     for _ in range(8):
         world.clock.advance(0.6)
         run_id = world.launch_one()
@@ -432,6 +449,7 @@ def test_a_run_that_was_taken_back_is_not_taken_away_again(world: World) -> None
     agent.claim(run_id)
     silence(world)
     assert not agent.poll(heard=world.now - timedelta(seconds=1)), "alive after all"
+    world.agent("a2")
     for _ in range(4):
         world.clock.advance(UNHEARD_AFTER)
         world.sweep()

@@ -331,10 +331,17 @@ class LeaseMachine(RuleBasedStateMachine):
             run.holder = None
 
     def is_silent(self, run: ModelRun) -> bool:
-        """Its holder let the lease run out; or was given it, and has not been heard of since."""
+        """Its holder let the lease run out; or was given it and has not been heard of since, and somebody
+        else can see it."""
         now = self.world.now
         seen = self.seen[run.holder or ""]
-        return run.given_at < now - LEASE_TTL or seen < run.given_at < now - UNHEARD_AFTER
+        others = any(
+            PLACES[name] == run.place and name not in self.left and now - at < LEASE_TTL
+            for name, at in self.seen.items()
+            if name != run.holder
+        )
+        unheard = seen < run.given_at < now - UNHEARD_AFTER
+        return run.given_at < now - LEASE_TTL or (unheard and others)
 
     # --- what must hold ----------------------------------------------------------------------------
 
