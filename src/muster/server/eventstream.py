@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from starlette.responses import StreamingResponse
 from starlette.types import Send
@@ -23,9 +23,8 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncGenerator[bytes | None, None]) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(_with_pings(events), headers=headers)
-        self._events = events
+        self._events = _with_pings(events)
+        super().__init__(self._events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     async def stream_response(self, send: Send) -> None:
         async with aclosing(self._events):
@@ -35,18 +34,16 @@ class EventStream(StreamingResponse):
 async def _with_pings(events: AsyncGenerator[bytes | None, None]) -> AsyncGenerator[bytes, None]:
     loop = asyncio.get_running_loop()
     spoke = loop.time()
-    async for event in events:
-        if event is None and loop.time() < spoke + PING_SECONDS:
-            continue
-        yield PING if event is None else event
-        spoke = loop.time()
+    async with aclosing(events):
+        async for event in events:
+            if event is None and loop.time() < spoke + PING_SECONDS:
+                continue
+            yield PING if event is None else event
+            spoke = loop.time()
 
 
-async def woken(wake: asyncio.Event, seconds: float) -> bool:
-    """Wait to be told; False: it took too long."""
-    try:
+async def woken(wake: asyncio.Event, seconds: float) -> None:
+    """Wait to be told, for so long at most."""
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):  # `wait_for` would make a task of it, every time
             await wake.wait()
-    except TimeoutError:
-        return False
-    return True
