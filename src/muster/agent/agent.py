@@ -89,6 +89,7 @@ class Agent:
         self._me: AgentModel | None = None
         self._poll: asyncio.Task[None] | None = None
         self._draining = False
+        self._let_go_of_something = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -238,16 +239,20 @@ class Agent:
 
     async def _tidy_forever(self) -> None:
         while True:
+            self._let_go_of_something.clear()
             try:
                 is_tidy = await self._tidy()
             except CannotPlace as error:  # the engine cannot see what there is just now
                 log.warning("cannot look for what runs left", reason=error.detail)
                 is_tidy = False
-            await asyncio.sleep(TIDY_EVERY if is_tidy else TIDY_AGAIN)
+            with suppress(TimeoutError):
+                pause = TIDY_EVERY if is_tidy else TIDY_AGAIN
+                await asyncio.wait_for(self._let_go_of_something.wait(), pause)
 
     async def _tidy(self) -> bool:
-        """False: something is left that should go."""
+        """False: something is left that should go, or soon will have to."""
         is_tidy = await self._discard_leftovers()
+        is_tidy = await self._clear_outputs() and is_tidy
         live = {item.key for item in self._ledger.items()} | set(await self._engine.leftovers())
         await self._preparer.prune(live=live, now=time.time())
         return is_tidy
@@ -273,6 +278,27 @@ class Agent:
                 is_tidy = False
         return is_tidy
 
+    async def _clear_outputs(self) -> bool:
+        """Remove what runs never wrote to, whose last attempt was not the one to do so: a run may be stopped
+        while it waits for another. False: one waits still."""
+        is_tidy = True
+        in_hand = {item.key.run_id for item in self._ledger.items()}
+        for run_id in self._preparer.without_outputs():
+            if run_id in in_hand:
+                continue
+            try:
+                run = await self._client.get_run(run_id)
+            except NotFound:  # as above
+                continue
+            except MusterError:
+                is_tidy = False
+                continue
+            if run.state.terminal:
+                self._preparer.clear_outputs(run_id)
+            elif not run.state.active:
+                is_tidy = False
+        return is_tidy
+
     def _refused(self, key: AttemptKey, epoch: int, why: str) -> None:
         item = self._ledger.get(key)
         if item is not None and item.claim.epoch == epoch:
@@ -280,11 +306,7 @@ class Agent:
 
     def _let_go(self, key: AttemptKey, why: str) -> None:
         self._driver.let_go(key, why)
-        self._spawn(self._tidy_after())
-
-    async def _tidy_after(self) -> None:
-        with suppress(CannotPlace):
-            await self._discard_leftovers()
+        self._let_go_of_something.set()
 
     # leaving
 

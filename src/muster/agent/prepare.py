@@ -68,6 +68,12 @@ class Preparer(Protocol):
     def empty(self) -> list[AttemptKey]:
         """Attempts with nothing in their working directory: perhaps over, and nobody cleared it."""
 
+    def without_outputs(self) -> list[str]:
+        """Runs with nothing in the directory of their outputs: perhaps over, and nobody cleared it."""
+
+    def clear_outputs(self, run_id: str) -> None:
+        """Remove that directory, if the run left nothing in it. No attempt may be using it."""
+
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         """Give back disk space: caches beyond their size, working directories of long ago."""
 
@@ -88,6 +94,12 @@ class ClusterPreparer:
 
     def empty(self) -> list[AttemptKey]:
         return []
+
+    def without_outputs(self) -> list[str]:
+        return []
+
+    def clear_outputs(self, run_id: str) -> None:
+        pass
 
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         pass
@@ -143,12 +155,20 @@ class HostPreparer:
 
     def clear(self, key: AttemptKey, *, outputs: bool = True) -> None:
         self._in_use.pop(key, None)
-        for empty in (self._workdir(key), self._outputs / key.run_id)[: 2 if outputs else 1]:
-            with suppress(OSError):  # something is in it: it stays
-                empty.rmdir()
+        if outputs:  # first: whoever dies in between leaves what tells of both
+            self.clear_outputs(key.run_id)
+        with suppress(OSError):  # something is in it: it stays
+            self._workdir(key).rmdir()
 
     def empty(self) -> list[AttemptKey]:
         return [key for key in self._worked_on() if not _names(self._workdir(key))]
+
+    def without_outputs(self) -> list[str]:
+        return [run_id for run_id in _names(self._outputs) if not _names(self._outputs / run_id)]
+
+    def clear_outputs(self, run_id: str) -> None:
+        with suppress(OSError):  # something is in it: it stays
+            (self._outputs / run_id).rmdir()
 
     async def prune(self, *, live: Collection[AttemptKey], now: float) -> None:
         for key in self._worked_on():
