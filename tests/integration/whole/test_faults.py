@@ -112,13 +112,15 @@ def test_an_agent_frozen_past_its_lease_changes_nothing_when_it_wakes(muster: In
         second.wait(20)
 
 
-def test_a_revoked_key_is_told_and_the_run_it_launched_goes_on(muster: Installation) -> None:
+def test_a_revoked_key_is_told_and_the_run_it_launched_goes_on(muster: Installation, tmp_path: Path) -> None:
     import json
 
+    go = tmp_path / "go"
+    script = f"echo on; until [ -e {go} ]; do sleep 0.1; done; echo off"
     made = json.loads(muster.muster("key", "create", "laptop", "--json", check=True).stdout)
     env = {**muster.env, "MUSTER_API_KEY": made["key"], "PYTHONUNBUFFERED": "1"}
     follower = subprocess.Popen(
-        [*MUSTER, "launch", "-q", "local", "--follow", "--", "sh", "-c", "echo on; sleep 2; echo off"],
+        [*MUSTER, "launch", "-q", "local", "--follow", "--", "sh", "-c", script],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -131,6 +133,7 @@ def test_a_revoked_key_is_told_and_the_run_it_launched_goes_on(muster: Installat
     assert follower.returncode == 3
     assert "revoked" in said
     assert "Traceback" not in said
+    go.touch()
     (run,) = muster.client().list_runs().items
     until(lambda: muster.client().get_run(run.id).state is RunState.SUCCEEDED)
 
