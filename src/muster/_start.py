@@ -23,7 +23,7 @@ def _load_structlog() -> None:
     missing = [name for name in ("rich", "rich.traceback") if name not in sys.modules]
     sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]  # None: there is no such module
     try:
-        import structlog  # noqa: F401
+        import structlog  # noqa: F401 - so that it is loaded, for all who import it later
     finally:
         for name in missing:
             del sys.modules[name]

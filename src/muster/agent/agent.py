@@ -290,7 +290,7 @@ class Agent:
                 run = await self._client.get_run(run_id)
             except NotFound:  # as above
                 continue
-            except MusterError:
+            except MusterError:  # it is asked again soon
                 is_tidy = False
                 continue
             if run.state.terminal:
